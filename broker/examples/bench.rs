@@ -1,6 +1,8 @@
 //! Prints the time of PACORA's solve and of a heartbeat into its fit.
 //!
-//!     cargo run --release -p gyre-broker --example bench
+//! ```sh
+//! cargo run --release -p gyre-broker --example bench
+//! ```
 
 use std::hint::black_box;
 use std::time::Instant;

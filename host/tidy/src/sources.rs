@@ -55,6 +55,8 @@ const CHECKED_CRATES: &[&str] = &[
 const CHECKS: &str = "#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]";
 /// Attributes that allow such sums again.
 const UNCHECKED: &str = concat!("allow(", "clippy::arithmetic_side_effects");
+/// Languages of blocks in comments that rustdoc does not run.
+const NO_EXAMPLES: &[&str] = &["text", "sh", "ignore"];
 /// Macros that stand for work not done.
 const UNFINISHED: &[&str] =
     &[concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("dbg", "!(")];
@@ -102,6 +104,12 @@ fn file_faults(path: &Path, text: &str) -> Vec<String> {
     if CHECKED_CRATES.iter().any(|folder| path.starts_with(folder)) {
         faults.extend(sums_fault(path, text));
     }
+    if let Some(line) = runnable_example(text) {
+        faults.push(format!(
+            "{}:{line}: an example that rustdoc would run: no test does, so make it one",
+            path.display()
+        ));
+    }
     for word in UNFINISHED.iter().filter(|word| text.contains(**word)) {
         faults.push(format!("{}: contains {word}", path.display()));
     }
@@ -115,6 +123,29 @@ fn unsafe_fault(path: &Path, text: &str) -> Option<String> {
     }
     let found = UNSAFE.iter().find(|word| text.contains(**word))?;
     Some(format!("{}: contains `{found}`, which its crate may not", path.display()))
+}
+
+/// Returns the line of the first example in a comment that rustdoc would run: `cargo test --doc` starts once per crate, for minutes in all, so the
+/// tests do without it. A block of code without a word for another language, or with five spaces in front of it, is one.
+fn runnable_example(text: &str) -> Option<usize> {
+    let (mut is_within, mut after_blank) = (false, true);
+    for (line, number) in text.lines().map(str::trim_start).zip(1..) {
+        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            (is_within, after_blank) = (false, true);
+            continue;
+        };
+        let said = comment.trim();
+        if let Some(words) = said.strip_prefix("```").or_else(|| said.strip_prefix("~~~")) {
+            is_within = !is_within;
+            if is_within && !NO_EXAMPLES.contains(&words.trim()) {
+                return Some(number);
+            }
+        } else if !is_within && after_blank && comment.starts_with("     ") && !said.is_empty() {
+            return Some(number);
+        }
+        after_blank = said.is_empty();
+    }
+    None
 }
 
 /// Returns the fault of a file of a crate that may hold no sum that could overflow.
@@ -187,6 +218,28 @@ mod tests {
         assert_eq!(of("personality/linux/src/lib.rs", "#![forbid(unsafe_code)]"), 1);
         assert_eq!(of("host/tool/src/main.rs", "#![forbid(unsafe_code)]"), 0);
         assert_eq!(of("parts/flow/src/flow.rs", &format!("#[{UNCHECKED})]")), 1);
+    }
+
+    #[test]
+    fn examples_that_rustdoc_would_run_are_found() {
+        let found = |text: &str| runnable_example(text);
+        let fence = "```";
+        for words in NO_EXAMPLES {
+            assert_eq!(
+                found(&format!("//! {fence}{words}\n//! a\n//! {fence}\n/// b\n///     c\nfn f() {{}}")),
+                None,
+                "{words}"
+            );
+        }
+        for words in ["", "rust", "no_run", "should_panic"] {
+            assert_eq!(
+                found(&format!("/// A.\n    /// {fence}{words}\n    /// a\n    /// {fence}")),
+                Some(2),
+                "{words}"
+            );
+        }
+        assert_eq!(found(&format!("//! {fence}text\n//!     a\n//! {fence}\n/// {fence}\n/// a")), Some(4));
+        assert_eq!(found("/// A.\n///\n///     assert!(true);\nfn f() {}"), Some(3));
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn on_the_host(project: &Project, arguments: &cli::Test, programs: &Programs) ->
     jobs.extend(programs.tests.iter().map(|program| Box::new(|| program.run(arguments, &step)) as Job));
     jobs.push(Box::new(|| models::loom(project, arguments)));
     jobs.push(Box::new(|| host::tidy(project, programs.tool("gyre-tidy"))));
-    jobs.push(Box::new(|| host::examples(project, arguments)));
+    // No examples in comments (cargo test --doc): tidy refuses those that rustdoc would run.
     let tally = lanes::run("the tests on the host", jobs, lanes::enough())?;
     step.done_with(&format!("{} passed", tally.passed));
     Ok(tally)

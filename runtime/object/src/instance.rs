@@ -33,7 +33,7 @@ impl<T: Sync + 'static> core::ops::Deref for PerInstance<T> {
 ///
 /// A plain `static` that holds state is a mistake in a crate that the simulator runs: two instances would share it.
 ///
-/// ```
+/// ```ignore
 /// gyre_object::per_instance! {
 ///     /// Requests so far.
 ///     static REQUESTS: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
@@ -57,7 +57,11 @@ mod tests {
     use core::sync::atomic::{AtomicU32, Ordering};
     use gyre_machine::Machine;
 
-    per_instance! {
+    // By its public path, with a comment, as another crate writes it.
+    extern crate self as gyre_object;
+
+    gyre_object::per_instance! {
+        /// Requests so far.
         static COUNT: AtomicU32 = AtomicU32::new(3);
         static TABLE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
     }

@@ -3,8 +3,8 @@
 use std::{path::Path, process::Command};
 
 use super::{
-    programs::{self, Programs},
-    tally::{Story, Tally, follow, read_tests},
+    programs::Programs,
+    tally::{Story, Tally, follow},
 };
 use crate::{
     build, cli, command,
@@ -39,23 +39,6 @@ pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
     }
     programs.sort();
     Ok(programs)
-}
-
-/// The examples in the documents of every crate that runs on a host.
-///
-/// # Errors
-/// When cargo cannot be started.
-pub fn examples(project: &Project, arguments: &cli::Test) -> Result<Tally> {
-    let (mut cargo, mut tally) = (cargo(project)?, Tally::default());
-    cargo.arg("--doc").env(programs::SEED, programs::seed());
-    if let Some(filter) = &arguments.filter {
-        cargo.args(["--", filter]);
-    }
-    let ok = read_tests(&mut cargo, "testing the examples in documents", &mut tally)?;
-    if !ok && tally.failed.is_empty() {
-        tally.failed.push("cargo test --doc (does not build)".into());
-    }
-    Ok(tally)
 }
 
 fn cargo(project: &Project) -> Result<Command> {
