@@ -79,7 +79,7 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
 }
 
-/// What makes the host worse, as long as it is kept.
+/// Everything that makes the host worse, as long as it is kept.
 struct Load {
     _hogs: Option<load::Hogs>,
     _pauses: Option<pauses::Pauses>,

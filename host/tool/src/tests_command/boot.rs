@@ -1,4 +1,10 @@
 //! The tests that boot machines.
+//!
+//! * A suite is an executable `tests/boot/NAME/run` or `tests/boot/NAME.sh`; a search runs `tests/boot/NAME/long`, too.
+//! * Its first lines may say "needs the host alone", and which words of failing kernels it wants on consoles.
+//! * Two suites run beside each other, the longest first; those that need the host alone run afterwards.
+//! * Kernel and agent are built before, since suites wait for machines with a limit.
+//! * Each run is an [`Attempt`] with a folder of its own; [`super::second_try`] judges those that failed.
 
 use std::{
     fs::File,

@@ -42,7 +42,7 @@ impl Bound {
     pub const SEARCH: Self = Self { processor: Duration::from_secs(3 * 3600), clock: Duration::from_secs(6 * 3600) };
 }
 
-/// What a look at a tree sees.
+/// Everything that a look at a tree sees.
 #[derive(Clone, Copy)]
 struct Look {
     /// Lines that it has written so far.

@@ -14,7 +14,7 @@ use crate::{
     ui::{Paint, paint, say},
 };
 
-/// Where the kernel is once a tree is built.
+/// The kernel's place once a tree is built.
 const KERNEL: &str = "target/x86_64-unknown-none/release/gyre-kernel";
 /// Suites whose time is told.
 const LONGEST: usize = 10;

@@ -37,7 +37,7 @@ pub struct Counts {
     boot: BTreeMap<String, usize>,
 }
 
-/// What has run.
+/// Everything that has run.
 #[derive(Default)]
 pub struct Seen {
     /// Checks of the host; none if they did not all run.

@@ -1,4 +1,4 @@
-//! What a call of `gyre test` tests: everything, what a filter names, what a change needs at once, or a search.
+//! The choice of a call of `gyre test`: everything, what a filter names, what a change needs at once, or a search.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ const BOOT: &str = "boot";
 const BOOT_FOLDER: &str = "tests/boot/";
 /// Tells suites and tests that this is a search.
 const LONG: &str = "GYRE_LONG";
-/// What a search sets besides seeds: cases of property tests, seeds of tests that have some, seconds of each mutator, crashes of a machine.
+/// A search sets these besides seeds: cases of property tests, seeds of tests that have some, seconds of each mutator, crashes of a machine.
 const SEARCH: &[(&str, &str)] =
     &[(LONG, "1"), ("PROPTEST_CASES", "5000"), ("GYRE_SEEDS", "200"), ("FUZZ_SECONDS", "600"), ("CRASHES", "300")];
 
@@ -24,13 +24,13 @@ pub enum Depth {
     Whole,
     /// Something of that.
     Part,
-    /// What a change needs at once.
+    /// Only things that a change needs at once.
     Quick,
     /// More than a change must pass, by this seed.
     Long(u32),
 }
 
-/// What is tested.
+/// The choice of what is tested.
 pub struct Plan {
     /// How much.
     pub depth: Depth,

@@ -24,7 +24,7 @@ use crate::{
 pub const SUITE: &str = "tests/boot/streams/run";
 /// Seeds of the simulator.
 pub const SEEDS: u32 = 4;
-/// Where `main` may be.
+/// Names that `main` may have.
 const MAINS: &[&str] = &["main", "origin/main"];
 
 /// Returns the packages that a change concerns.
@@ -66,7 +66,7 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// What `cargo metadata` says (reference of cargo).
+/// The answer of `cargo metadata` (reference of cargo).
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,

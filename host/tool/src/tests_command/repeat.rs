@@ -12,7 +12,7 @@ use crate::{
     ui::{Paint, paint, say, table},
 };
 
-/// What all rounds have told.
+/// Everything that all rounds have told.
 #[derive(Default, Serialize)]
 pub struct Rounds {
     /// How many there were.

@@ -1,4 +1,11 @@
 //! Passed and failed tests, from the lines that tests write.
+//!
+//! * A check is a line `test NAME ... ok` or `... FAILED`, as `cargo test` writes it; `ok  NAME` and `FAILED  NAME` of scripts; and the line of a
+//!   seed that held.
+//! * [`Tally`] is the count of everything, [`Suite`] one program that ended with its checks and its time, [`Story`] why some of them failed.
+//! * [`follow_tests`] runs a program and counts what it says. One that hangs is ended ([`super::bound`]) and has failed.
+//! * Lines of standard error count as signs of life, but are no checks; the last of them stand in the reason of a failure.
+//! * [`follow`] runs something that is no test, such as cargo, without a bound.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -49,7 +56,7 @@ pub struct Suite {
     pub name: String,
     /// Its time.
     pub seconds: f64,
-    /// What it checked.
+    /// Its checks.
     #[serde(skip)]
     pub checks: Vec<Check>,
 }
