@@ -4,6 +4,7 @@
 //! * Its first lines may say "needs the host alone", and which words of failing kernels it wants on consoles.
 //! * Two suites run beside each other, the longest first; those that need the host alone run afterwards.
 //! * Kernel and agent are built before, since suites wait for machines with a limit.
+//!   One that does not build is a failure, and no suite runs.
 //! * Each run is an [`Attempt`] with a folder of its own; [`super::second_try`] judges those that failed.
 
 use std::{
