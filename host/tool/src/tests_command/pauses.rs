@@ -124,7 +124,8 @@ struct Machine {
 fn machines() -> Vec<Machine> {
     let all = processes::all();
     let tree = processes::tree(&all, std::process::id());
-    let qemus = tree.iter().filter(|process| process.name.starts_with(QEMU));
+    // A suite that has stopped one itself wants it to stay so.
+    let qemus = tree.iter().filter(|process| process.name.starts_with(QEMU) && !process.is_stopped);
     let machine = |process: &&Process| Machine { id: process.id, processors: processors(process.id) };
     qemus.map(machine).collect()
 }

@@ -11,6 +11,8 @@ pub struct Process {
     pub id: u32,
     /// Its name, 15 bytes at most.
     pub name: String,
+    /// Somebody has stopped it (state T).
+    pub is_stopped: bool,
     parent: u32,
     group: u32,
     /// Its own ticks, and those of its children that have ended.
@@ -26,7 +28,15 @@ impl Process {
         // The third word is the first one here: parent and group are the fourth and fifth, times the fourteenth to the seventeenth.
         let number = |word: usize| words.get(word - 3)?.parse::<u64>().ok();
         let ticks = [14, 15, 16, 17].into_iter().filter_map(number).sum();
-        Some(Self { id, name, parent: number(4)?.try_into().ok()?, group: number(5)?.try_into().ok()?, ticks })
+        let is_stopped = words.first() == Some(&"T");
+        Some(Self {
+            id,
+            name,
+            is_stopped,
+            parent: number(4)?.try_into().ok()?,
+            group: number(5)?.try_into().ok()?,
+            ticks,
+        })
     }
 
     /// Returns the processor time of it and of its children that have ended.
@@ -89,6 +99,7 @@ mod tests {
     fn a_line_of_stat_says_whose_child_it_is_and_what_it_took() {
         let process = line(7, 3, 2);
         assert_eq!((process.name.as_str(), process.parent, process.group), ("a (b) c", 3, 2));
+        assert!(!process.is_stopped && Process::parse(1, "1 (a) T 1 1").unwrap().is_stopped);
         assert_eq!(process.time(), Duration::from_millis(1270));
         assert!(Process::parse(1, "").is_none() && Process::parse(1, "1 (a) S").is_none());
     }
