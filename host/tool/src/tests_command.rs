@@ -54,8 +54,10 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
     let mut tally = Tally::default();
     let programs = if plan.has_host { host::build(&project, &plan, &mut tally)? } else { Programs::default() };
     let load = Load::start(&project, arguments);
-    if let Some(rounds) = arguments.repeat {
-        return repeated(&project, arguments, &plan, &programs, tally, rounds);
+    if let Some(count) = arguments.repeat {
+        let rounds = repeated(&project, &plan, &programs, tally, count)?;
+        drop(load);
+        return rounds.tell(arguments);
     }
     let host = on_the_host(&project, &plan, &programs)?;
     let all_of_host = plan.has_host && plan.filter.is_none() && plan.packages.is_none() && tally.failed.is_empty();
@@ -98,14 +100,7 @@ impl Load {
 }
 
 /// Runs what is chosen several times.
-fn repeated(
-    project: &Project,
-    arguments: &cli::Test,
-    plan: &Plan,
-    programs: &Programs,
-    built: Tally,
-    count: u32,
-) -> Result<ExitCode> {
+fn repeated(project: &Project, plan: &Plan, programs: &Programs, built: Tally, count: u32) -> Result<Rounds> {
     let mut rounds = Rounds::default();
     for round in 1..=count {
         let step = Step::start(format!("round {round} of {count}"));
@@ -118,7 +113,7 @@ fn repeated(
         rounds.add(&tally);
         step.done_with(&closing::count(&tally));
     }
-    rounds.tell(arguments)
+    Ok(rounds)
 }
 
 /// Everything that boots nothing, side by side: what takes longest is begun first.
