@@ -1,6 +1,6 @@
 #!/bin/sh
 # Boots the platform's test kernel on several machines and checks that it passes, and that it dies as it should of each crash.
-# In these machines kernels fail on purpose.
+# wanted on consoles: "the failure cannot be contained", "has been in one piece of work"
 # Speaks as `cargo test` does: a line for each check on each machine.
 # usage: tests/boot/platform.sh [quick | build]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120, of QEMU's own time)
 set -u

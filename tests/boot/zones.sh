@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Zones end to end. The attacks (attacks) and the rates of links (rate) take longer and are run by hand.
-# In these machines kernels fail on purpose.
+# wanted on consoles: "kernel panicked", "the failure cannot be contained"
 set -u
 # Enough to see that nothing is lost; 20 and more for figures.
 export ROUNDS=${ROUNDS:-4}

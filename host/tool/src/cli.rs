@@ -450,13 +450,31 @@ pub struct Exp {
 }
 
 /// Arguments of `test`.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Test {
-    /// Only tests whose name contains this
+    /// Only tests whose name contains this. `boot`, or the name of a suite in tests/boot, means suites that boot machines and nothing else
     pub filter: Option<String>,
     /// Skip the tests that boot machines
     #[arg(long)]
     pub no_boot: bool,
+    /// Run everything so often, and end with a table: which check failed how often, and how long each suite took
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "count")]
+    pub repeat: Option<u32>,
+    /// Keep the host busy meanwhile: two threads work for 4 seconds and rest by turns
+    #[arg(long)]
+    pub busy: bool,
+    /// Hold machines back meanwhile: each 20 to 60 seconds a processor of one of them, or all of it, for 1 to 20 seconds
+    #[arg(long)]
+    pub pauses: bool,
+    /// Only what a change needs at once: tests of the packages that differ from main, a few seeds, and one machine
+    #[arg(long, conflicts_with_all = ["filter", "long", "count"])]
+    pub quick: bool,
+    /// Search: property tests, seeds, mutators and calls at random by a seed that is drawn and said; takes hours
+    #[arg(long)]
+    pub long: bool,
+    /// Write to tests/counts.toml how many checks each suite has
+    #[arg(long)]
+    pub count: bool,
     /// Write how many passed, and the names of those that failed, as JSON
     #[arg(long)]
     pub json: bool,

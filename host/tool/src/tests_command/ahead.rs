@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use crate::{build, cli, command, project::Project};
+use super::plan::{Depth, Plan};
+use crate::{build, command, project::Project};
 
 /// Scripts that build something of their own; with the word [`ONLY_BUILD`] they do only that.
 const SCRIPTS: &[&str] = &[
@@ -19,8 +20,8 @@ const ONLY_BUILD: &str = "build";
 
 /// Builds, if everything is to be tested. Whoever needs it builds again, which takes a moment then and says what is wrong; so no failure is
 /// told here.
-pub fn build(project: &Project, arguments: &cli::Test) {
-    if arguments.no_boot || arguments.filter.is_some() {
+pub fn build(project: &Project, plan: &Plan) {
+    if !matches!(plan.depth, Depth::Whole | Depth::Long(_)) || !plan.has_boot || plan.filter.is_some() {
         return;
     }
     let _ = build::ahead(project);

@@ -1,16 +1,20 @@
 //! One run of a program that boots machines: its count, its words, and the folder that keeps both.
 //!
-//! The folder is `target/test/NAME/TRY`. It holds `output.log`, and what the program puts there by itself: tests/boot/machine.py copies the
+//! The folder is `target/test/NAME/TRY`, with `--repeat` `target/test/NAME/round-N/1`. It holds `output.log`, and what the program puts there by itself: tests/boot/machine.py copies the
 //! console of each machine. A second try does not remove what the first one has left.
 
 use std::{
     fs,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use super::tally::{Heard, Tally, follow_tests};
+use super::{
+    plan::Plan,
+    tally::{Check, Heard, Tally, follow_tests},
+};
 use crate::{
+    command,
     failure::{Context as _, Result},
     project::Project,
     ui::Step,
@@ -30,14 +34,29 @@ pub enum Try {
     First,
     /// Alone, at the end, after the first one failed.
     Second,
+    /// One of several rounds, as if it were the first try.
+    Round(u32),
 }
 
 impl Try {
     fn number(self) -> &'static str {
         match self {
-            Self::First => "1",
+            Self::First | Self::Round(_) => "1",
             Self::Second => "2",
         }
+    }
+
+    /// Returns its folder in that of its suite.
+    fn place(self) -> PathBuf {
+        match self {
+            Self::First | Self::Second => self.number().into(),
+            Self::Round(round) => Path::new(&format!("round-{round}")).join(self.number()),
+        }
+    }
+
+    /// Returns whether it is the first of this call of the command.
+    fn begins(self) -> bool {
+        matches!(self, Self::First | Self::Round(1))
     }
 }
 
@@ -49,6 +68,8 @@ pub struct Attempt {
     pub reason: String,
     /// The folder that keeps its words.
     pub folder: PathBuf,
+    /// It was ended since it hung.
+    pub has_hung: bool,
 }
 
 impl Attempt {
@@ -56,19 +77,19 @@ impl Attempt {
     ///
     /// # Errors
     /// When it cannot be started, or its folder cannot be made.
-    pub fn run(project: &Project, name: &str, path: &Path, which: Try) -> Result<Self> {
+    pub fn run(project: &Project, plan: &Plan, name: &str, path: &Path, which: Try) -> Result<Self> {
         let folder = folder(project, name, which)?;
         let tool = std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
-        let mut command = Command::new(path);
+        // It ends with the thread that starts it, and has a group, so that it can be ended as a whole.
+        let mut command = command::program("setpriv")?;
+        command.args(["--pdeathsig", "TERM", "--"]).arg(path).process_group(0);
         command.current_dir(&project.root).env("GYRE", tool).env("GYRE_ROOT", &project.root);
-        command.env(FOLDER, &folder).env(TRY, which.number());
+        command.envs(plan.environment()).env(FOLDER, &folder).env(TRY, which.number());
         let (mut tally, title) = (Tally::default(), format!("booting {name}"));
         let step = Step::start(&title);
-        let heard = follow_tests(&mut command, name, &step, &mut tally)?;
-        match (heard.is_success, tally.passed + tally.failed.len() == 0) {
-            (true, true) => tally.passed += 1,
-            (false, _) if tally.failed.is_empty() => tally.failed.push(name.to_owned()),
-            _ => {}
+        let heard = follow_tests(&mut command, name, plan.bound(), &step, &mut tally)?;
+        if tally.failed.is_empty() && (!heard.is_success || tally.passed == 0) {
+            tally.take(Check { name: name.to_owned(), has_passed: heard.is_success });
         }
         if heard.is_success {
             step.done_with(&format!("{} passed", tally.passed));
@@ -76,7 +97,7 @@ impl Attempt {
         keep(&heard, &folder)?;
         tally.stories.iter_mut().for_each(|story| story.folder = Some(folder.clone()));
         let reason = if heard.is_success { String::new() } else { heard.reason() };
-        Ok(Self { tally, reason, folder })
+        Ok(Self { tally, reason, folder, has_hung: heard.hang.is_some() })
     }
 
     /// Returns whether a check failed.
@@ -103,10 +124,10 @@ pub fn consoles(folder: &Path) -> Vec<(String, String)> {
 /// Makes the folder of an attempt; a first one removes those of an earlier run of the command.
 fn folder(project: &Project, name: &str, which: Try) -> Result<PathBuf> {
     let suite = project.root.join("target/test").join(name.replace('/', "-"));
-    if which == Try::First && suite.exists() {
+    if which.begins() && suite.exists() {
         fs::remove_dir_all(&suite).context(|| format!("cannot remove {}", suite.display()))?;
     }
-    let folder = suite.join(which.number());
+    let folder = suite.join(which.place());
     fs::create_dir_all(&folder).context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }

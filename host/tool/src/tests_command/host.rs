@@ -3,18 +3,19 @@
 use std::{path::Path, process::Command};
 
 use super::{
+    plan::{Depth, Plan},
     programs::Programs,
     tally::{Story, Tally, follow},
 };
 use crate::{
-    build, cli, command,
+    build, command,
     failure::Result,
     project::Project,
     ui::{Step, say},
 };
 
 /// Crates that run on the bare machine only.
-const BARE: &[&str] = &[KERNEL, "gyre-boot-test"];
+pub const BARE: &[&str] = &[KERNEL, "gyre-boot-test"];
 /// The crate that uses all others of the kernel.
 const KERNEL: &str = "gyre-kernel";
 
@@ -22,10 +23,13 @@ const KERNEL: &str = "gyre-kernel";
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
+pub fn build(project: &Project, plan: &Plan, tally: &mut Tally) -> Result<Programs> {
+    if plan.packages.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(Programs::default());
+    }
     let title = "building: testing on the host";
     let (step, mut programs) = (Step::start(title), Programs::default());
-    let mut cargo = cargo(project)?;
+    let mut cargo = cargo(project, plan)?;
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let ended = follow(&mut cargo, title, |message| programs.take(message))?;
     if ended.is_success {
@@ -41,9 +45,14 @@ pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
     Ok(programs)
 }
 
-fn cargo(project: &Project) -> Result<Command> {
+fn cargo(project: &Project, plan: &Plan) -> Result<Command> {
     let mut cargo = build::cargo_command()?;
-    cargo.current_dir(&project.root).args(["test", "--workspace", "--no-fail-fast"]);
+    cargo.current_dir(&project.root).args(["test", "--no-fail-fast"]);
+    if let Some(packages) = &plan.packages {
+        cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+        return Ok(cargo);
+    }
+    cargo.arg("--workspace");
     for package in BARE.iter().filter(|package| is_member(project, package)) {
         cargo.args(["--exclude", package]);
     }
@@ -59,8 +68,8 @@ fn is_member(project: &Project, package: &str) -> bool {
 ///
 /// # Errors
 /// When cargo is not installed.
-pub fn lints(project: &Project, arguments: &cli::Test) -> Result<Tally> {
-    if arguments.filter.is_some() || !is_member(project, KERNEL) {
+pub fn lints(project: &Project, plan: &Plan) -> Result<Tally> {
+    if plan.filter.is_some() || plan.depth == Depth::Quick || !is_member(project, KERNEL) {
         return Ok(Tally::default());
     }
     let mut cargo = build::cargo_command()?;

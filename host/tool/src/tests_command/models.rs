@@ -2,8 +2,12 @@
 
 use std::{ffi::OsStr, path::Path, process::Command};
 
-use super::tally::{Tally, read_tests};
-use crate::{build, cli, command, failure::Result, project::Project};
+use super::{
+    plan::{Depth, Plan},
+    quick,
+    tally::{Tally, read_tests},
+};
+use crate::{build, command, failure::Result, project::Project};
 
 /// The folder of loom's builds: its flag would make all others anew. They are not optimised: the models take a tenth of a second.
 const LOOM_TARGET: &str = "target/loom";
@@ -11,24 +15,27 @@ const LOOM_TARGET: &str = "target/loom";
 const LOOM: &str = "loom";
 /// No program of tests takes that long on any host, once it is built: only one that hangs uses it up.
 const SECONDS_MAX: u32 = 1200;
-/// Seeds of the simulator; the first three are tests of its own crate. Each eighth one has two machines in one process, too.
+/// The first seed of the simulator, and how many there are; those before are tests of its own crate. Each eighth one has two machines in one
+/// process, too.
 const SEEDS: [u32; 2] = [4, 45];
+/// Seeds of a search.
+const SEARCH: u32 = 1000;
 const SEED: &str = "seed";
 
 /// The models of what cores share without locks, in every order of their steps.
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn loom(project: &Project, arguments: &cli::Test) -> Result<Tally> {
-    if !is_wanted(arguments, LOOM) {
+pub fn loom(project: &Project, plan: &Plan) -> Result<Tally> {
+    if !plan.may_have(LOOM) || plan.depth == Depth::Quick {
         return Ok(Tally::default());
     }
     let words = ["test", "--package", "gyre-engine", "--package", "gyre-line", "--lib", "--target-dir", LOOM_TARGET];
     let flags = ("RUSTFLAGS", "--cfg loom");
     let mut build = build::cargo_command()?;
     build.current_dir(&project.root).args(words).arg("--no-run").env(flags.0, flags.1);
-    let mut test = bounded(project, build::cargo_command()?.get_program())?;
-    test.args(words).args(["--", arguments.filter.as_deref().unwrap_or(LOOM)]).env(flags.0, flags.1);
+    let mut test = bounded(project, plan, build::cargo_command()?.get_program())?;
+    test.args(words).args(["--", plan.filter.as_deref().unwrap_or(LOOM)]).env(flags.0, flags.1);
     both([&mut build, &mut test], "trying every interleaving (loom)", "the models of loom")
 }
 
@@ -36,23 +43,32 @@ pub fn loom(project: &Project, arguments: &cli::Test) -> Result<Tally> {
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn seeds(project: &Project, arguments: &cli::Test, built: Option<&Path>) -> Result<Tally> {
-    if !is_wanted(arguments, SEED) {
+pub fn seeds(project: &Project, plan: &Plan, built: Option<&Path>) -> Result<Tally> {
+    if !plan.may_have(SEED) {
         return Ok(Tally::default());
     }
     let (title, name) = ("simulating many seeds", "the simulator's seeds");
-    let [from, count] = SEEDS.map(|number| number.to_string());
+    let [from, count] = numbers(plan).map(|number| number.to_string());
     let words = ["--from", &from, "--seeds", &count];
     if let Some(path) = built {
         let mut tally = Tally::default();
-        run(bounded(project, path.as_os_str())?.args(words), title, name, &mut tally)?;
+        run(bounded(project, plan, path.as_os_str())?.args(words), title, name, &mut tally)?;
         return Ok(tally);
     }
     let mut build = build::cargo_command()?;
-    let mut test = bounded(project, build.get_program())?;
+    let mut test = bounded(project, plan, build.get_program())?;
     build.current_dir(&project.root).args(["build", "--package", "gyre-simulation"]);
     test.args(["run", "--package", "gyre-simulation", "--"]).args(words);
     both([&mut build, &mut test], title, name)
+}
+
+/// Returns the first seed and how many there are.
+fn numbers(plan: &Plan) -> [u32; 2] {
+    match plan.depth {
+        Depth::Whole | Depth::Part => SEEDS,
+        Depth::Quick => [SEEDS[0], quick::SEEDS],
+        Depth::Long(seed) => [seed, SEARCH],
+    }
 }
 
 /// Builds, which may take as long as it takes, and runs.
@@ -74,30 +90,25 @@ fn run(command: &mut Command, title: &str, name: &str, tally: &mut Tally) -> Res
     Ok(())
 }
 
-/// A program, ended when it takes too long.
-fn bounded(project: &Project, program: &OsStr) -> Result<Command> {
+/// A program, ended when it takes too long; a search takes as long as it takes.
+fn bounded(project: &Project, plan: &Plan, program: &OsStr) -> Result<Command> {
     let mut bounded = command::program("timeout")?;
-    bounded.arg(SECONDS_MAX.to_string()).arg(program).current_dir(&project.root);
+    let seconds = if matches!(plan.depth, Depth::Long(_)) { 0 } else { SECONDS_MAX };
+    bounded.arg(seconds.to_string()).envs(plan.environment()).arg(program).current_dir(&project.root);
     Ok(bounded)
-}
-
-/// Returns whether a filter could mean tests with this word in their names.
-fn is_wanted(arguments: &cli::Test, word: &str) -> bool {
-    arguments.filter.as_ref().is_none_or(|filter| filter.contains(word))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with(filter: Option<&str>) -> cli::Test {
-        cli::Test { filter: filter.map(str::to_owned), no_boot: true, json: false }
-    }
+    use crate::tests_command::plan::tests::with;
 
     #[test]
-    fn models_run_without_a_filter_and_with_one_that_names_them() {
-        assert!(is_wanted(&with(None), LOOM) && is_wanted(&with(Some("loom_tests::a_wake")), LOOM));
-        assert!(!is_wanted(&with(Some("tcp")), LOOM) && !is_wanted(&with(Some("tcp")), SEED));
+    fn a_search_begins_at_its_own_seed_and_has_more_of_them() {
+        let plan = |depth| Plan { depth, ..with(None) };
+        assert_eq!(numbers(&plan(Depth::Whole)), SEEDS);
+        assert_eq!(numbers(&plan(Depth::Long(77))), [77, SEARCH]);
+        assert_eq!(numbers(&plan(Depth::Quick)), [4, quick::SEEDS]);
     }
 
     #[test]

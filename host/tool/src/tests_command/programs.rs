@@ -3,7 +3,6 @@
 //! cargo runs them one after the other. Here they are jobs, so that no core waits for the last test of each.
 
 use std::{
-    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -13,10 +12,10 @@ use serde::Deserialize;
 
 use super::{
     lanes,
+    plan::Plan,
     tally::{Tally, follow_tests},
 };
 use crate::{
-    cli,
     failure::Result,
     ui::{Step, say},
 };
@@ -34,9 +33,6 @@ const LONG: &[(&str, &str)] = &[
 ];
 /// The threads of a test program ("Running tests", The rustc book).
 const THREADS: &str = "RUST_TEST_THREADS";
-/// The seed of property tests ("Configuration", proptest's book). It is fixed, so that a verdict depends on the tree alone; whoever searches
-/// sets another one.
-pub const SEED: &str = "PROPTEST_RNG_SEED";
 /// A program that takes longer has a line of its own.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
@@ -93,16 +89,16 @@ impl Program {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn run(&self, arguments: &cli::Test, step: &Step) -> Result<Tally> {
+    pub fn run(&self, plan: &Plan, step: &Step) -> Result<Tally> {
         let (mut tally, began) = (Tally::default(), Instant::now());
         let title = format!("{} of {}", self.name, self.package());
         let mut command = Command::new(&self.path);
-        command.args(&arguments.filter).current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        command.env(SEED, seed());
+        command.args(&plan.filter).current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.envs(plan.environment());
         if std::env::var_os(THREADS).is_none() {
             command.env(THREADS, lanes::threads_each().to_string());
         }
-        let heard = follow_tests(&mut command, &title, step, &mut tally)?;
+        let heard = follow_tests(&mut command, &title, plan.bound(), step, &mut tally)?;
         if !heard.is_success && tally.failed.is_empty() {
             tally.failed.push(format!("{title} (ended in the middle)"));
         }
@@ -117,11 +113,6 @@ impl Program {
         let parts: Vec<_> = parts.collect();
         parts.into_iter().rev().collect::<Vec<_>>().join("/")
     }
-}
-
-/// Returns the seed of property tests: the caller's own, if there is one.
-pub fn seed() -> OsString {
-    std::env::var_os(SEED).unwrap_or_else(|| "1".into())
 }
 
 /// A message of cargo about something that it has built (`--message-format=json`, reference of cargo, "External tools").
@@ -147,6 +138,7 @@ struct Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests_command::plan::tests::with;
 
     fn message(folder: &str, name: &str, kind: &str, test: bool, executable: &str) -> String {
         format!(
@@ -177,10 +169,10 @@ mod tests {
     #[test]
     fn a_program_that_ends_in_the_middle_is_a_failure() {
         let program = |path: &str| Program { folder: "/".into(), name: "p".into(), path: path.into() };
-        let arguments = cli::Test { filter: None, no_boot: true, json: false };
+        let plan = with(None);
         let step = Step::start("testing");
-        let failed = |path: &str| program(path).run(&arguments, &step).unwrap().failed;
+        let failed = |path: &str| program(path).run(&plan, &step).unwrap().failed;
         assert_eq!((failed("/bin/true"), failed("/bin/false").len()), (vec![], 1));
-        assert!(program("/no/such/program").run(&arguments, &step).is_err());
+        assert!(program("/no/such/program").run(&plan, &step).is_err());
     }
 }

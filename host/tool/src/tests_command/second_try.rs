@@ -7,6 +7,7 @@ use super::{
     attempt::{Attempt, Try},
     boot::Script,
     known::Known,
+    plan::Plan,
     steadiness::{self, UNSTEADY_MOST},
     tally::Tally,
 };
@@ -16,10 +17,10 @@ use crate::{failure::Result, project::Project, ui::say};
 ///
 /// # Errors
 /// When one cannot be started.
-pub fn judge(project: &Project, ended: Vec<(Script, Attempt)>, known: &Known) -> Result<Tally> {
+pub fn judge(project: &Project, plan: &Plan, ended: Vec<(Script, Attempt)>, known: &Known) -> Result<Tally> {
     let (mut all, mut unsteady) = (Tally::default(), 0);
     for (script, first) in ended {
-        let tally = count(project, &script, first, known)?;
+        let tally = count(project, plan, &script, first, known)?;
         unsteady += usize::from(!tally.unsteady.is_empty());
         all.add(tally);
     }
@@ -30,7 +31,7 @@ pub fn judge(project: &Project, ended: Vec<(Script, Attempt)>, known: &Known) ->
 }
 
 /// Counts one program.
-fn count(project: &Project, script: &Script, mut first: Attempt, known: &Known) -> Result<Tally> {
+fn count(project: &Project, plan: &Plan, script: &Script, mut first: Attempt, known: &Known) -> Result<Tally> {
     if !first.has_failed() {
         return Ok(first.tally);
     }
@@ -38,12 +39,12 @@ fn count(project: &Project, script: &Script, mut first: Attempt, known: &Known) 
         first.tally.known.append(&mut first.tally.failed);
         return Ok(first.tally);
     }
-    if let Some(word) = steadiness::grave_word(&first, script.kernel_failures()) {
+    if let Some(word) = steadiness::grave_word(&first, &script.wanted()) {
         say(&format!("  {} has no second try: \"{word}\" is never the host's fault", script.name));
         return Ok(first.tally);
     }
     say(&format!("  {} failed and runs again, alone", script.name));
-    let second = script.run(project, Try::Second)?;
+    let second = script.run(project, plan, Try::Second)?;
     Ok(both(first.tally, second.tally))
 }
 
@@ -65,16 +66,19 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::tests_command::boot::{self, tests::project};
+    use crate::tests_command::{
+        boot::{self, tests::project},
+        plan::tests::with,
+    };
 
     fn judged(name: &str, bodies: &[(&str, &str)], known: &Known) -> Tally {
         let project = project(name, bodies);
         let run = |script: Script| {
-            let attempt = script.run(&project, Try::First).unwrap();
+            let attempt = script.run(&project, &with(None), Try::First).unwrap();
             (script, attempt)
         };
         let ended = boot::scripts(&project).into_iter().map(run).collect();
-        let tally = judge(&project, ended, known).unwrap();
+        let tally = judge(&project, &with(None), ended, known).unwrap();
         fs::remove_dir_all(&project.root).unwrap();
         tally
     }
