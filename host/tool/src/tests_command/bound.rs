@@ -37,7 +37,7 @@ pub struct Bound {
 
 impl Bound {
     /// That of a usual run.
-    pub const USUAL: Self = Self { processor: Duration::from_secs(300), clock: Duration::from_secs(1800) };
+    pub const USUAL: Self = Self { processor: Duration::from_secs(900), clock: Duration::from_secs(1800) };
     /// That of a search: a single property test or mutator takes a while.
     pub const SEARCH: Self = Self { processor: Duration::from_secs(3 * 3600), clock: Duration::from_secs(6 * 3600) };
 }
