@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write},
     net::{Shutdown, TcpStream},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const LINE_BYTES_MAX: u64 = 8 << 10;
@@ -135,19 +135,18 @@ pub fn upgrade(stream: &mut impl Write) -> io::Result<()> {
     stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: gyre-exec\r\n\r\n")
 }
 
-/// How long a client may say nothing before it closes,
+/// How long a client may take to read the end.
 const CLOSING_LIMIT: Duration = Duration::from_secs(60);
-/// and how much it may say that nobody wants.
-const CLOSING_READS: usize = 1024;
 
 /// Closes a connection so that the client reads all that was sent: a socket that is closed while something unread has arrived for it
 /// resets the connection, and what is under way to the client is lost (RFC 1122, section 4.2.2.13). The connection keeps its place meanwhile.
 pub fn close(mut stream: &TcpStream) {
+    let until = Instant::now() + CLOSING_LIMIT;
     if stream.shutdown(Shutdown::Write).is_err() || stream.set_read_timeout(Some(CLOSING_LIMIT)).is_err() {
         return;
     }
     let mut rest = [0; 4096];
-    let _ = (0..CLOSING_READS).all(|_| matches!(stream.read(&mut rest), Ok(1..)));
+    while Instant::now() < until && matches!(stream.read(&mut rest), Ok(1..)) {}
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! One thread per connection, few connections.
 //!
 //! * [`serve`] takes connections as long as the listener lives; who may come in is the door's matter ([`Door`]).
-//! * A request shows the key of the run before its body is read. Strangers are bounded by their number alone, as the door says: one that is
-//!   slow may be a client of the owner's whose host stands still. The owner has a minute between requests.
+//! * A request shows the key of the run before its body is read. A stranger has a minute for that: one that is slow may be a client of the
+//!   owner's whose host stands still, and one that says nothing for longer would keep a place of its address for ever. The owner has a minute
+//!   between requests.
 //! * Most requests have one answer, and the connection takes the next one. Streams (`/events`, `/output`, logs that are followed, consoles)
 //!   and programs (`/exec`) take the connection for themselves.
 //! * What cannot be done is answered with a status and one line of text.
@@ -32,7 +33,7 @@ use crate::{
 
 /// A thread's stack: the deepest call is JSON of a snapshot.
 const STACK_BYTES: usize = 256 << 10;
-/// A client that has shown the key and says nothing for so long is closed.
+/// A client that says nothing for so long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Everything that a connection may ask for.
@@ -99,7 +100,7 @@ fn converse(stream: TcpStream, visit: &mut Visit, served: &Served, key: &Key) ->
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
-        stream.set_read_timeout(visit.is_known().then_some(IDLE_LIMIT))?;
+        stream.set_read_timeout(Some(IDLE_LIMIT))?;
         match http::read(&mut reader, |shown| key.admits(shown)) {
             Ok(Some(_)) if !visit.become_known() => return busy(&stream),
             Ok(Some(request)) if !answer(&request, &mut reader, &stream, served)? => return Ok(()),
