@@ -235,6 +235,10 @@ impl Space {
         if self.pager.unmapped() != Unmapped::Released {
             self.renew(window, region)?;
         }
+        // What nobody may touch needs no memory yet: programs reserve much more than they use, an allocator 64 MiB for each thread.
+        if region.rights.is_empty() {
+            return Ok(());
+        }
         // A wish, of which half of the free memory is kept back: what is not filled now is filled when it is touched.
         let limit = region.start.saturating_add(super::page_down(self.frames.free_bytes() / 2));
         let _ = self.fill(window, self.pager.on_map(region).within(region.start, limit));

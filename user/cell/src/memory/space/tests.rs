@@ -52,6 +52,21 @@ impl Cell {
 }
 
 #[test]
+fn a_reservation_takes_no_memory_before_it_may_be_touched() {
+    for pager in [&Demand as &dyn Pager, &Eager, &Keep] {
+        let mut cell = cell(pager, 8);
+        let free = cell.space.frames.free_bytes();
+        let start = cell.space.map(&mut cell.memory, 64 << 20, Rights::empty()).unwrap();
+        assert_eq!(cell.space.frames.free_bytes(), free);
+        cell.space.protect(&mut cell.memory, start, LARGE_BYTES, BOTH).unwrap();
+        cell.write(start, 7);
+        assert_eq!(cell.read(start), 7);
+        let left = cell.space.frames.free_bytes();
+        assert!(left < free && left > free / 2, "{left} of {free}");
+    }
+}
+
+#[test]
 fn memory_is_present_when_the_pager_wants_and_reads_as_zeros() {
     for (pager, faults) in [(&Demand as &dyn Pager, 1), (&Eager, 0), (&Keep, 1)] {
         let mut cell = cell(pager, 8);
