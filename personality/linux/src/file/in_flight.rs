@@ -44,6 +44,9 @@ pub struct InFlight {
     table: TenantLock<Table>,
     /// True while a search for rings has been asked for.
     wanted: AtomicBool,
+    /// How often rings were looked for.
+    #[cfg(test)]
+    pub(super) searches: core::sync::atomic::AtomicUsize,
 }
 
 /// Stands for the files of a message, until it is received or dropped.
@@ -126,6 +129,8 @@ impl TenantFiles {
     /// Lets go of sockets in flight that no process can receive.
     pub(super) fn free_rings(self: &Arc<Self>) {
         self.in_flight.wanted.store(false, Ordering::Release);
+        #[cfg(test)]
+        self.in_flight.searches.fetch_add(1, Ordering::Relaxed);
         let files = {
             let mut table = self.in_flight.table.lock();
             let lost = rings::lost(&table);

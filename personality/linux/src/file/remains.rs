@@ -66,10 +66,15 @@ impl Remains {
         core::mem::replace(&mut state.work, Work::UnderWay) == Work::Rests
     }
 
-    /// Returns the next thing; without one the work is done.
+    /// Returns the next thing; without one the work is done. Rings are looked for last: a search costs as much as all that is in flight, and
+    /// each socket of a chain that is taken apart asks for one.
     fn next(&self) -> Option<Remain> {
         let mut state = self.0.lock();
-        let next = state.queue.pop_front();
+        let mut next = state.queue.pop_front();
+        if matches!(next, Some(Remain::Rings)) && !state.queue.is_empty() {
+            next = state.queue.pop_front();
+            state.queue.push_back(Remain::Rings);
+        }
         if next.is_none() {
             state.work = Work::Rests;
         }

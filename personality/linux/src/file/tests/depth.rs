@@ -4,6 +4,7 @@
 use super::world::{User, run};
 use crate::Errno;
 use crate::file::in_flight::IN_FLIGHT_MAX;
+use core::sync::atomic::Ordering;
 use std::vec::Vec;
 
 /// As much as a kernel's stack, in code that is not optimized.
@@ -64,8 +65,11 @@ fn the_longest_chain_of_sockets_in_flight_ends_with_its_last_descriptor() {
         let held = chain(&user, IN_FLIGHT_MAX).await;
         let (over, other) = pair(&user).await;
         assert_eq!(send(&user, over, &[other]).await, Err(Errno::ETOOMANYREFS));
+        let searches = || user.thread.process().files().tenant().in_flight.searches.load(Ordering::Relaxed);
+        let earlier = searches();
         user.close(held).await.unwrap();
         assert_eq!(settled(&user).await, (before.0 + 2, 0));
+        assert!(searches() <= earlier + 1, "a search for each socket costs their number squared");
         assert_eq!(send(&user, over, &[other]).await, Ok(1));
     });
 }
