@@ -126,9 +126,15 @@ impl TenantFiles {
         Ok(Some(Ticket { tenant: self.clone(), number }))
     }
 
-    /// Lets go of sockets in flight that no process can receive.
-    pub(super) fn free_rings(self: &Arc<Self>) {
+    /// Does the search that was asked for ([`InFlight::wants_rings`]).
+    pub(super) fn answer_for_rings(self: &Arc<Self>) {
         self.in_flight.wanted.store(false, Ordering::Release);
+        self.free_rings();
+    }
+
+    /// Lets go of sockets in flight that no process can receive. A search that was asked for stays asked for: otherwise each message that finds no
+    /// room would have one more queued.
+    fn free_rings(self: &Arc<Self>) {
         #[cfg(test)]
         self.in_flight.searches.fetch_add(1, Ordering::Relaxed);
         let files = {

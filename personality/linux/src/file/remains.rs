@@ -161,7 +161,7 @@ impl Remain {
             Remain::Watches(queue) => tenant.notices.take_piece(queue),
             Remain::Locks(process) => tenant.locks.release_piece(*process),
             Remain::Rings => {
-                tenant.free_rings();
+                tenant.answer_for_rings();
                 false
             }
         }

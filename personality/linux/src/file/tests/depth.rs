@@ -65,6 +65,11 @@ fn the_longest_chain_of_sockets_in_flight_ends_with_its_last_descriptor() {
         let held = chain(&user, IN_FLIGHT_MAX).await;
         let (over, other) = pair(&user).await;
         assert_eq!(send(&user, over, &[other]).await, Err(Errno::ETOOMANYREFS));
+        // Messages that find no room do not queue a search each.
+        let tenant = user.thread.process().files().tenant().clone();
+        assert!(tenant.in_flight.wants_rings());
+        assert_eq!(send(&user, over, &[other]).await, Err(Errno::ETOOMANYREFS));
+        assert!(!tenant.in_flight.wants_rings());
         let searches = || user.thread.process().files().tenant().in_flight.searches.load(Ordering::Relaxed);
         let earlier = searches();
         user.close(held).await.unwrap();
