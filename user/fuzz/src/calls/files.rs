@@ -68,6 +68,7 @@ pub const CALLS: &[Call] = &[
     call(72, "fcntl", &[AnyFd, OneOf(FCNTL), Either(&[Count, Number, In(LOCK), In(INTS), AnyFd])]),
     call(73, "flock", &[AnyFd, Flags(&[1, 2, 4, 8])]),
     call(74, "fsync", &[AnyFd]),
+    call(162, "sync", &[]),
     call(75, "fdatasync", &[AnyFd]),
     call(76, "truncate", &[Path, Offset]),
     call(77, "ftruncate", &[AnyFd, Offset]),

@@ -1,4 +1,4 @@
-//! Calls on processes, users and the system. `reboot` is left out: root ends its tenant with it.
+//! Calls on processes, users and the system. Of `reboot` only the wishes that end nothing: root ends its tenant with the others.
 
 use super::structs::*;
 use crate::kinds::{Argument::*, Call, Kind::Child, call};
@@ -46,6 +46,9 @@ pub const CALLS: &[Call] = &[
     call(99, "sysinfo", &[Buffer]),
     call(100, "times", &[Buffer]),
     call(102, "getuid", &[]),
+    call(104, "getgid", &[]),
+    call(107, "geteuid", &[]),
+    call(108, "getegid", &[]),
     call(105, "setuid", &[Owner]).in_child(),
     call(106, "setgid", &[Owner]).in_child(),
     call(109, "setpgid", &[Pid, Pid]),
@@ -74,6 +77,13 @@ pub const CALLS: &[Call] = &[
     call(144, "sched_setscheduler", &[Pid, OneOf(&[0, 1, 2, 3, 5, 6]), In(INTS)]),
     call(145, "sched_getscheduler", &[Pid]),
     call(146, "sched_get_priority_max", &[Count]),
+    call(147, "sched_get_priority_min", &[Count]),
+    // CAD_OFF and CAD_ON (reboot(2)), and numbers that are none.
+    call(
+        169,
+        "reboot",
+        &[OneOf(&[0xfee1_dead]), OneOf(&[672_274_793]), Either(&[Fixed(0), Fixed(0x89ab_cdef), Count]), Buffer],
+    ),
     call(148, "sched_rr_get_interval", &[Pid, Buffer]),
     call(157, "prctl", &[OneOf(PRCTL), Either(&[Count, Buffer, Text]), Number, Number, Number]).in_child(),
     call(158, "arch_prctl", &[OneOf(&[0x1001, 0x1002, 0x1003, 0x1004, 0x1011]), Either(&[Buffer, Number])]).in_child(),
@@ -102,6 +112,7 @@ pub const CALLS: &[Call] = &[
     call(317, "seccomp", &[OneOf(&[0, 1, 2, 3]), Number, Buffer]).in_child(),
     call(318, "getrandom", &[Buffer, Length, Flags(&[1, 2, 4])]),
     call(334, "rseq", &[Buffer, OneOf(&[32, 0]), Flags(&[1]), Number]),
+    call(438, "pidfd_getfd", &[AnyFd, AnyFd, Fixed(0)]),
     call(424, "pidfd_send_signal", &[AnyFd, Signal, Fixed(0), Fixed(0)]),
     call(434, "pidfd_open", &[Pid, Fixed(0)]).gives(Child),
     call(435, "clone3", &[In(CLONE_ARGUMENTS), OneOf(&[64, 80, 88])]).in_child(),
