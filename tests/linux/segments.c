@@ -31,6 +31,18 @@ int main(void) {
     CHECK(shmdt(two) == 0);
     FAILS(shmdt(two), EINVAL);
     FAILS(shmdt(one + 4096), EINVAL);
+    /* Found by its index, too. */
+    struct shminfo limits;
+    struct shm_info sums;
+    int highest = shmctl(0, IPC_INFO, (void *)&limits), found = 0;
+    CHECK(highest >= 0 && limits.shmmni == 4096 && limits.shmmin == 1 && limits.shmmax >= 1 << 30);
+    CHECK(shmctl(0, SHM_INFO, (void *)&sums) == highest && sums.used_ids >= 1 && sums.shm_tot >= 3);
+    for (int index = 0; index <= highest; index++) {
+        if (shmctl(index, SHM_STAT, &status) == id) found += status.shm_segsz == 10000 && shmctl(index, 15 /* SHM_STAT_ANY */, &status) == id;
+    }
+    CHECK(found == 1);
+    FAILS(shmctl(highest + 1, SHM_STAT, &status), EINVAL);
+    FAILS(shmctl(id, 99, &status), EINVAL);
     CHECK(shmctl(id, IPC_RMID, NULL) == 0);
     CHECK(!strcmp(one, "from the child"));
     CHECK(shmctl(id, IPC_STAT, &status) == 0 && status.shm_nattch == 1 && status.shm_perm.mode & SHM_DEST);

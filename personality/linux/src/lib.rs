@@ -9,6 +9,7 @@
 //! | [`run`] | the loop of one thread |
 //! | [`user_memory`] | reading and writing a program's memory |
 //! | [`task`], [`memory`], [`signal`], [`time`], [`futex`], [`exec`] | calls by family |
+//! | [`ipc`] | semaphores, which processes find by number |
 //! | [`trace`] | the calls of a process, kept for who traces it |
 //! | [`pulse`] | virtual cores: ticks for a program's own scheduler, contexts, hand-over |
 //! | [`file`] | descriptors and all calls on them |
@@ -28,6 +29,7 @@ pub mod errno;
 pub mod exec;
 pub mod file;
 pub mod futex;
+pub mod ipc;
 pub mod load;
 pub mod memory;
 pub mod objects;

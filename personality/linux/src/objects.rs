@@ -4,6 +4,7 @@
 use crate::file::epoll::Epoll;
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::Pipe;
+use crate::ipc::semaphores::Set;
 use crate::{Process, Thread};
 use gyre_object::{Census, per_instance};
 
@@ -13,15 +14,17 @@ per_instance! {
     pub(crate) static OPEN_FILES: Census = Census::of::<OpenFile>();
     pub(crate) static PIPES: Census = Census::of::<Pipe>();
     pub(crate) static EPOLLS: Census = Census::of::<Epoll>();
+    pub(crate) static SEMAPHORE_SETS: Census = Census::of::<Set>();
 }
 
 /// All of this instance's, by name.
-pub fn all() -> [(&'static str, &'static Census); 5] {
+pub fn all() -> [(&'static str, &'static Census); 6] {
     [
         ("process", &PROCESSES),
         ("thread", &THREADS),
         ("open file", &OPEN_FILES),
         ("pipe", &PIPES),
         ("epoll set", &EPOLLS),
+        ("semaphore set", &SEMAPHORE_SETS),
     ]
 }

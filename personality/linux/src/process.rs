@@ -135,6 +135,8 @@ pub struct Process {
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
     /// The consumption of reaped children.
     pub children_used: TenantLock<crate::tenant::Consumption>,
+    /// The list of what it takes back at its end (SEM_UNDO).
+    pub(crate) undo: crate::ipc::semaphores::undo::UndoOfProcess,
 }
 
 /// The parts of a new process.
@@ -207,6 +209,7 @@ impl Process {
             traced: Default::default(),
             asynchronous: Default::default(),
             children_used: TenantLock::default(),
+            undo: Default::default(),
         })
     }
 

@@ -117,8 +117,8 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
 
 /// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
 const CREATING: &[u64] = &[
-    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257,
-    258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
+    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 64, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254,
+    257, 258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
 ];
 const CREATING_BITS: [u64; 8] = {
     let mut bits = [0; 8];
@@ -141,6 +141,7 @@ pub(crate) fn creates(number: u64) -> bool {
 pub(crate) mod calls {
     use crate::Errno;
     use crate::futex::{calls as futex, robust};
+    use crate::ipc::semaphores::{calls as semaphores, control as semaphore_control};
     use crate::memory::{self, policy, segments};
     use crate::signal::calls as signal;
     use crate::state::State::{Done, Partly, Refused};
@@ -162,7 +163,11 @@ pub(crate) mod calls {
         28 madvise waits memory::madvise => Partly("Hints about order, merging and dumps are checked and change nothing; other advice answers EINVAL.");
         29 shmget plain segments::shmget => Done;
         30 shmat waits segments::shmat => Done;
-        31 shmctl waits segments::shmctl => Partly("IPC_RMID, IPC_SET, IPC_STAT; attachments are not counted.");
+        31 shmctl waits segments::shmctl => Partly("No SHM_LOCK and SHM_UNLOCK (EINVAL).");
+        64 semget plain semaphores::semget => Done;
+        65 semop waits semaphores::semop => Done;
+        66 semctl waits semaphore_control::semctl => Done;
+        220 semtimedop waits semaphores::semtimedop => Done;
         34 pause waits signal::pause => Done;
         35 nanosleep waits sleep::nanosleep => Done;
         36 getitimer waits interval::getitimer => Done;

@@ -13,6 +13,7 @@ use crate::file::FileContext;
 use crate::file::log_ring::LogRing;
 use crate::file::transfer_limit::TransferCount;
 use crate::futex::Futexes;
+use crate::ipc::Ipc;
 use crate::load::LoadAverages;
 use crate::memory::segments::Segments;
 use crate::signal::places::Places;
@@ -213,6 +214,8 @@ pub struct Tenant {
     pub futexes: Futexes,
     /// Shared memory by number.
     pub segments: Segments,
+    /// Semaphores.
+    pub ipc: Ipc,
     /// Returns root directory and mounts of new processes without a parent.
     files: Arc<FileContext>,
     /// The memory of processes that have ended: none.
@@ -258,6 +261,7 @@ impl Tenant {
             doomed: Doomed::default(),
             futexes: Futexes::default(),
             segments: Segments::default(),
+            ipc: Ipc::default(),
             files,
             void: AddressSpace::new(kernel.flush(), nothing, activity)?,
             load: TenantLock::default(),

@@ -12,6 +12,7 @@
 use crate::credentials::Capability;
 use crate::file::buffer::word;
 use crate::file::calls::process_file;
+use crate::ipc::semaphores;
 use crate::process::NewProcess;
 use crate::run::Running;
 use crate::signal::protection::FIRST;
@@ -368,6 +369,9 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
     unborn.is_born = true;
     let process = Process::new(id, tenant.clone(), new);
     inherit_process(parent, &process);
+    if wish.has(raw::CLONE_SYSVSEM) {
+        semaphores::undo::share(parent, &process);
+    }
     let child = Thread::heir(id, process.clone(), thread);
     match wish.has(raw::CLONE_PARENT) {
         true => tree.add_sibling(process, parent.id()),

@@ -9,6 +9,7 @@
 
 use super::tree::{Change, Ended, Orphans};
 use crate::file::pace::Pace;
+use crate::ipc::{self, semaphores};
 use crate::process::TOLD_AT_ONCE;
 use crate::signal::info::SI_KERNEL;
 use crate::signal::{Action, SIGNAL_MAX, SignalInfo, action, number};
@@ -51,6 +52,7 @@ pub(crate) async fn leave(thread: &Arc<Thread>) {
     if process.alive_threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.set_end_status(0);
         process.timers.end().await;
+        semaphores::undo::end(process).await;
         process.files().ended().await;
         release_space(process).await;
         process.set_over();
@@ -114,6 +116,7 @@ fn bury(process: &Arc<Process>) {
     let tenant = process.tenant();
     process.interval_timers.stop();
     process.timers.stop();
+    semaphores::undo::end_later(process);
     let used = process.close_activity().plus(*process.children_used.lock());
     let status = process.end_status().unwrap_or(number::SIGKILL);
     let mut tree = tenant.tree.lock();
@@ -132,6 +135,9 @@ fn bury(process: &Arc<Process>) {
     }
     process.end_watch.ended();
     process.ended.wake_all();
+    if tenant.tree.lock().counted().0 == 0 {
+        ipc::end(tenant);
+    }
 }
 
 /// Sends the signals that orphans want at their parent's end, and tells their new parent of those that have ended; without

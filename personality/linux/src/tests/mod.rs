@@ -8,6 +8,7 @@ mod programs;
 mod pulse;
 mod random;
 mod script;
+mod semaphores;
 mod shortage;
 mod signals;
 mod sizes;

@@ -11,9 +11,10 @@
 //! /proc/PID is in [`super::process_files`], /sys in a tree of its own.
 
 use super::ProcFs;
-use super::tree::Body::{Directory, Link, Name, Number, SelfLink, Text, ThreadSelf};
+use super::tree::Body::{Directory, Link, Name, Number, Objects, SelfLink, Text, ThreadSelf};
 use super::tree::{self, Row, Tree};
 use super::view::Doings;
+use crate::ipc;
 use crate::load::shown;
 use crate::time::{NS_PER_S, monotonic_ns};
 use alloc::format;
@@ -46,8 +47,8 @@ const ROWS: &[Row] = &[
     ("swaps", Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into())),
     ("sysvipc", Directory),
     ("sysvipc/msg", Text(|_| SYSV_MESSAGES.into())),
-    ("sysvipc/sem", Text(|_| SYSV_SEMAPHORES.into())),
-    ("sysvipc/shm", Text(shared_segments)),
+    ("sysvipc/sem", Objects(ipc::Kind::Semaphores)),
+    ("sysvipc/shm", Objects(ipc::Kind::Segments)),
     ("uptime", Text(uptime)),
     ("version", Text(|_| format!("Linux version {RELEASE} (gyre)\n"))),
     ("vmstat", Text(vmstat)),
@@ -71,6 +72,7 @@ const ROWS: &[Row] = &[
     ("sys/kernel/random/boot_id", Text(|proc| proc.boot_id())),
     ("sys/kernel/random/entropy_avail", Text(|_| "256\n".into())),
     ("sys/kernel/random/uuid", Text(|_| uuid())),
+    ("sys/kernel/sem", Text(|_| semaphore_limits())),
     ("sys/kernel/shmall", Text(|_| format!("{}\n", SEGMENTS_BYTES_MAX / 4096))),
     ("sys/kernel/shmmax", Text(|_| format!("{}\n", crate::memory::segments::BYTES_MAX))),
     ("sys/kernel/shmmni", Text(|_| format!("{}\n", crate::memory::segments::SEGMENTS_MAX))),
@@ -100,13 +102,14 @@ const SEGMENTS_BYTES_MAX: u64 =
 const VERSION: &str = crate::task::system::VERSION;
 const DEVICES: &str = "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n";
 const CGROUPS: &str = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n";
+
 /// There are no message queues of System V: the header alone.
 const SYSV_MESSAGES: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
-/// There are no semaphores of System V: the header alone.
-const SYSV_SEMAPHORES: &str = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n";
 
-fn shared_segments(proc: &ProcFs) -> String {
-    proc.processes().map(|processes| processes.segments()).unwrap_or_default()
+/// Returns the limits of semaphores: of a set, of all, of the operations of a call, and of sets (proc(5)).
+fn semaphore_limits() -> String {
+    use crate::ipc::semaphores::{OPERATIONS_MAX, SEMAPHORES_MAX, SET_SEMAPHORES_MAX, SETS_MAX};
+    format!("{SET_SEMAPHORES_MAX}\t{SEMAPHORES_MAX}\t{OPERATIONS_MAX}\t{SETS_MAX}\n")
 }
 
 /// Figures that are known: memory that is free, and the faults of the processes that live.

@@ -28,6 +28,7 @@ use super::context::FileContext;
 use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
 use crate::Thread;
+use crate::ipc;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -335,6 +336,9 @@ impl ProcFs {
             Node::Fixed(index) if self.tree.lists_processes(index) => {
                 return bytes_of(&Box::pin(self.list_processes(offset, bytes)).await);
             }
+            Node::Fixed(index) if let Some(kind) = self.tree.list_of(index) => {
+                return bytes_of(&Box::pin(self.list_ipc(kind, offset, bytes)).await);
+            }
             Node::Fixed(index) => self.tree.contents(self, index)?,
             Node::Process { id, kind: Kind::Rollup, .. } => Box::pin(rollup::text(self.view(id)?)).await?,
             Node::Process { id, kind, descriptor } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
@@ -353,6 +357,21 @@ impl ProcFs {
             first = last.saturating_add(1);
             for number in some {
                 window.push(alloc::format!("{number}\n").as_bytes()).await;
+            }
+        }
+        window.into_text()
+    }
+
+    /// Returns a part of the text of all objects of a kind (sysvipc(7)).
+    async fn list_ipc(&self, kind: ipc::Kind, offset: u64, bytes: usize) -> Vec<u8> {
+        let (mut window, mut first) = (Window::new(offset, bytes), 0);
+        window.push(kind.head().as_bytes()).await;
+        while let Some(processes) = self.processes().filter(|_| !window.is_full()) {
+            let some = processes.ipc_lines(kind, first);
+            let Some((last, _)) = some.last() else { break };
+            first = last.saturating_add(1);
+            for (_, line) in some {
+                window.push(line.as_bytes()).await;
             }
         }
         window.into_text()

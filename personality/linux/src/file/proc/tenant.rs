@@ -15,6 +15,7 @@ use super::tree::Name;
 use super::view::{Bounds, Doings, ProcessView, Processes};
 use crate::credentials::Capability;
 use crate::file::context::FileContext;
+use crate::ipc;
 use crate::task::{shortage, system};
 use crate::time::cycles_to_ns;
 use crate::{Process, Tenant};
@@ -137,8 +138,8 @@ impl Processes for Tenant {
         Some(shortage::score(&process))
     }
 
-    fn segments(&self) -> String {
-        self.segments.text()
+    fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)> {
+        Tenant::ipc_lines(self, kind, first)
     }
 
     fn faults(&self) -> (u64, u64) {

@@ -4,6 +4,7 @@
 //! file: a row and, if the text changes, its function. A node is the index of its row; the first row is the root.
 
 use super::ProcFs;
+use crate::ipc;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,6 +21,8 @@ pub(super) enum Body {
     Text(fn(&ProcFs) -> String),
     /// The numbers of all processes.
     Processes,
+    /// The objects of a kind.
+    Objects(ipc::Kind),
     /// A name that privileged programs may change.
     Name(Name),
     /// A number that privileged programs may change, at most the second one; the first one holds until then.
@@ -62,7 +65,7 @@ impl Tree {
         Some(match self.row(index)?.1 {
             Body::Directory => (NodeKind::Directory, 0o555),
             Body::Link(_) | Body::SelfLink | Body::ThreadSelf => (NodeKind::SymbolicLink, 0o777),
-            Body::Text(_) | Body::Processes => (NodeKind::File, 0o444),
+            Body::Text(_) | Body::Processes | Body::Objects(_) => (NodeKind::File, 0o444),
             Body::Name(_) | Body::Number(..) => (NodeKind::File, 0o644),
         })
     }
@@ -108,6 +111,14 @@ impl Tree {
         matches!(self.row(index), Some((_, Body::Processes)))
     }
 
+    /// Returns the kind of objects that a file lists, whose text is made in turns.
+    pub(super) fn list_of(&self, index: usize) -> Option<ipc::Kind> {
+        match self.row(index)?.1 {
+            Body::Objects(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// Returns the text of a file.
     ///
     /// # Errors
@@ -118,7 +129,9 @@ impl Tree {
             Body::Name(name) => Ok(format!("{}\n", proc.name(*name)).into_bytes()),
             Body::Number(first, _) => Ok(format!("{}\n", proc.number(index).unwrap_or(*first)).into_bytes()),
             Body::Directory => Err(FileError::IsDirectory),
-            Body::Link(_) | Body::SelfLink | Body::ThreadSelf | Body::Processes => Err(FileError::Invalid),
+            Body::Link(_) | Body::SelfLink | Body::ThreadSelf | Body::Processes | Body::Objects(_) => {
+                Err(FileError::Invalid)
+            }
         }
     }
 

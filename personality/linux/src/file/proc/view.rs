@@ -3,6 +3,7 @@
 use super::tree::Name;
 use crate::credentials::Credentials;
 use crate::file::context::FileContext;
+use crate::ipc;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -127,8 +128,9 @@ pub trait Processes: Send + Sync {
     fn set_out_of_memory_adjustment(&self, id: i32, to: i32) -> Result<(), FileError>;
     /// Returns the rank of a process if the tenant is out of memory, 0 to 2000.
     fn out_of_memory_score(&self, id: i32) -> Option<i32>;
-    /// Returns the lines of the tenant's shared memory segments.
-    fn segments(&self) -> String;
+    /// Returns some lines of the tenant's shared memory, semaphores or message queues from an index on, each with its
+    /// index; none if there are no more.
+    fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)>;
     /// Returns the page faults of the processes that live: those that needed no page of a file, and those that did.
     fn faults(&self) -> (u64, u64);
     /// Returns the limits and the use of the tenant.
