@@ -9,7 +9,7 @@
 //! | [`run`] | the loop of one thread |
 //! | [`user_memory`] | reading and writing a program's memory |
 //! | [`task`], [`memory`], [`signal`], [`time`], [`futex`], [`exec`] | calls by family |
-//! | [`ipc`] | semaphores, which processes find by number |
+//! | [`ipc`] | semaphores and message queues, which processes find by number or name |
 //! | [`trace`] | the calls of a process, kept for who traces it |
 //! | [`pulse`] | virtual cores: ticks for a program's own scheduler, contexts, hand-over |
 //! | [`file`] | descriptors and all calls on them |

@@ -4,6 +4,8 @@
 use crate::file::epoll::Epoll;
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::Pipe;
+use crate::ipc::message::Message;
+use crate::ipc::messages::Queue;
 use crate::ipc::semaphores::Set;
 use crate::{Process, Thread};
 use gyre_object::{Census, per_instance};
@@ -14,11 +16,13 @@ per_instance! {
     pub(crate) static OPEN_FILES: Census = Census::of::<OpenFile>();
     pub(crate) static PIPES: Census = Census::of::<Pipe>();
     pub(crate) static EPOLLS: Census = Census::of::<Epoll>();
+    pub(crate) static MESSAGE_QUEUES: Census = Census::of::<Queue>();
+    pub(crate) static MESSAGES: Census = Census::of::<Message>();
     pub(crate) static SEMAPHORE_SETS: Census = Census::of::<Set>();
 }
 
 /// All of this instance's, by name.
-pub fn all() -> [(&'static str, &'static Census); 6] {
+pub fn all() -> [(&'static str, &'static Census); 8] {
     [
         ("process", &PROCESSES),
         ("thread", &THREADS),
@@ -26,5 +30,7 @@ pub fn all() -> [(&'static str, &'static Census); 6] {
         ("pipe", &PIPES),
         ("epoll set", &EPOLLS),
         ("semaphore set", &SEMAPHORE_SETS),
+        ("message queue", &MESSAGE_QUEUES),
+        ("message", &MESSAGES),
     ]
 }

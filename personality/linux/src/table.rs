@@ -117,8 +117,8 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
 
 /// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
 const CREATING: &[u64] = &[
-    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 64, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254,
-    257, 258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
+    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 64, 68, 69, 83, 85, 86, 88, 133, 213, 222, 233, 253,
+    254, 257, 258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
 ];
 const CREATING_BITS: [u64; 8] = {
     let mut bits = [0; 8];
@@ -141,12 +141,13 @@ pub(crate) fn creates(number: u64) -> bool {
 pub(crate) mod calls {
     use crate::Errno;
     use crate::futex::{calls as futex, robust};
+    use crate::ipc::messages::{calls as messages, control as message_control};
     use crate::ipc::semaphores::{calls as semaphores, control as semaphore_control};
     use crate::memory::{self, policy, segments};
     use crate::signal::calls as signal;
     use crate::state::State::{Done, Partly, Refused};
     use crate::task::{
-        capability, exit, identity, io_priority, limits, messages, prctl, schedule, system, usage, wait,
+        capability, exit, identity, io_priority, limits, messages as log, prctl, schedule, system, usage, wait,
     };
     use crate::time::{clock, interval, posix, sleep};
     crate::system_calls! {
@@ -167,6 +168,10 @@ pub(crate) mod calls {
         64 semget plain semaphores::semget => Done;
         65 semop waits semaphores::semop => Done;
         66 semctl waits semaphore_control::semctl => Done;
+        68 msgget plain messages::msgget => Done;
+        69 msgsnd waits messages::msgsnd => Done;
+        70 msgrcv waits messages::msgrcv => Done;
+        71 msgctl waits message_control::msgctl => Done;
         220 semtimedop waits semaphores::semtimedop => Done;
         34 pause waits signal::pause => Done;
         35 nanosleep waits sleep::nanosleep => Done;
@@ -183,7 +188,7 @@ pub(crate) mod calls {
         97 getrlimit waits limits::getrlimit => Done;
         98 getrusage waits usage::getrusage => Done;
         171 setdomainname waits system::setdomainname => Done;
-        103 syslog waits messages::syslog => Done;
+        103 syslog waits log::syslog => Done;
         142 sched_setparam waits schedule::sched_setparam => Done;
         148 sched_rr_get_interval waits schedule::sched_rr_get_interval => Done;
         237 mbind waits policy::mbind => Partly("One node: checked and kept.");

@@ -214,7 +214,7 @@ pub struct Tenant {
     pub futexes: Futexes,
     /// Shared memory by number.
     pub segments: Segments,
-    /// Semaphores.
+    /// Semaphores and message queues.
     pub ipc: Ipc,
     /// Returns root directory and mounts of new processes without a parent.
     files: Arc<FileContext>,

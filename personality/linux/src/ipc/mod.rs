@@ -1,4 +1,4 @@
-//! Objects by which processes of a tenant meet by number: semaphores of System V (sysvipc(7)).
+//! Objects by which processes of a tenant meet by number: semaphores and message queues of System V (sysvipc(7)).
 //! Shared memory by number is in [`crate::memory::segments`].
 //!
 //! | module | holds |
@@ -6,6 +6,7 @@
 //! | [`ids`], [`permission`] | numbers, keys and rights, the same for all kinds of System V |
 //! | [`waiting`] | the place of a thread that waits until another one has done its operation |
 //! | [`semaphores`] | sets of semaphores, their lines of waiters, what SEM_UNDO takes back |
+//! | [`messages`] | message queues by number |
 //!
 //! Numbers and keys are a tenant's own. Its memory pays: an object and what is in it are charged to the process
 //! whose call made them, and so to the tenant.
@@ -15,6 +16,8 @@
 //! one. A thread that is killed leaves the line, since its place is dropped.
 
 pub mod ids;
+pub(crate) mod message;
+pub mod messages;
 pub mod permission;
 pub mod semaphores;
 mod waiting;
@@ -28,6 +31,7 @@ use alloc::vec::Vec;
 /// Flags and commands that all kinds have (sys/ipc.h).
 pub(crate) const CREATE: u32 = 0o1000;
 pub(crate) const EXCLUSIVE: u32 = 0o2000;
+pub(crate) const NO_WAIT: u32 = 0o4000;
 pub(crate) const REMOVE: u32 = 0;
 pub(crate) const SET: u32 = 1;
 pub(crate) const STATUS: u32 = 2;
@@ -43,6 +47,8 @@ pub(crate) const WRITE: u32 = 2;
 pub struct Ipc {
     /// Sets of semaphores.
     pub(crate) semaphores: semaphores::Sets,
+    /// Message queues by number.
+    pub(crate) messages: messages::Queues,
 }
 
 /// Lines that one look at a list gives (/proc/sysvipc).
@@ -55,6 +61,8 @@ pub enum Kind {
     Segments,
     /// Sets of semaphores.
     Semaphores,
+    /// Message queues.
+    Messages,
 }
 
 impl Kind {
@@ -63,6 +71,7 @@ impl Kind {
         match self {
             Kind::Segments => crate::memory::segments::HEAD,
             Kind::Semaphores => semaphores::HEAD,
+            Kind::Messages => messages::HEAD,
         }
     }
 }
@@ -70,7 +79,7 @@ impl Kind {
 /// Objects that are taken apart at once when a tenant has no processes left.
 const ENDED_AT_ONCE: usize = 64;
 
-/// Takes apart what a tenant without processes has left; much of it in turns.
+/// Takes apart what a tenant without processes has left; much of it in turns: there may be millions of messages.
 pub(crate) fn end(tenant: &Arc<Tenant>) {
     if (0..ENDED_AT_ONCE).any(|_| !tenant.ipc.end_one()) {
         return;
@@ -88,7 +97,7 @@ pub(crate) fn end(tenant: &Arc<Tenant>) {
 impl Ipc {
     /// Removes an object; false if there is none.
     fn end_one(&self) -> bool {
-        self.semaphores.end_one()
+        self.messages.end_one() || self.semaphores.end_one()
     }
 }
 
@@ -98,6 +107,7 @@ impl Tenant {
         match kind {
             Kind::Segments => self.segments.lines(first),
             Kind::Semaphores => self.ipc.semaphores.lines(first),
+            Kind::Messages => self.ipc.messages.lines(first),
         }
     }
 }
@@ -117,4 +127,9 @@ pub(crate) fn words<const BYTES: usize>(words: &[u32]) -> [u8; BYTES] {
 /// Turns the end of a wait by a signal into what semop answers: it is never restarted (signal(7)).
 pub(crate) fn never_restarted(error: Errno) -> Errno {
     if error.asks_restart() { Errno::EINTR } else { error }
+}
+
+/// Turns the end of a wait by a signal into what msgsnd and msgrcv answer: they are restarted only if no handler runs.
+pub(crate) fn without_handler(error: Errno) -> Errno {
+    if error.asks_restart() { Errno::ERESTARTNOHAND } else { error }
 }

@@ -4,6 +4,7 @@
 mod document;
 mod families;
 mod futexes;
+mod message_queues;
 mod programs;
 mod pulse;
 mod random;

@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
     ("stat", Text(stat)),
     ("swaps", Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into())),
     ("sysvipc", Directory),
-    ("sysvipc/msg", Text(|_| SYSV_MESSAGES.into())),
+    ("sysvipc/msg", Objects(ipc::Kind::Messages)),
     ("sysvipc/sem", Objects(ipc::Kind::Semaphores)),
     ("sysvipc/shm", Objects(ipc::Kind::Segments)),
     ("uptime", Text(uptime)),
@@ -62,6 +62,9 @@ const ROWS: &[Row] = &[
     ("sys/kernel/cap_last_cap", Text(|_| "40\n".into())),
     ("sys/kernel/domainname", Name(tree::Name::Domain)),
     ("sys/kernel/hostname", Name(tree::Name::Host)),
+    ("sys/kernel/msgmax", Text(|_| format!("{}\n", crate::ipc::messages::MESSAGE_BYTES_MAX))),
+    ("sys/kernel/msgmnb", Text(|_| format!("{}\n", crate::ipc::messages::QUEUE_BYTES))),
+    ("sys/kernel/msgmni", Text(|_| format!("{}\n", crate::ipc::messages::QUEUES_MAX))),
     ("sys/kernel/ngroups_max", Text(|_| "65536\n".into())),
     ("sys/kernel/osrelease", Text(|_| format!("{RELEASE}\n"))),
     ("sys/kernel/ostype", Text(|_| "Linux\n".into())),
@@ -102,9 +105,6 @@ const SEGMENTS_BYTES_MAX: u64 =
 const VERSION: &str = crate::task::system::VERSION;
 const DEVICES: &str = "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n";
 const CGROUPS: &str = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n";
-
-/// There are no message queues of System V: the header alone.
-const SYSV_MESSAGES: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
 
 /// Returns the limits of semaphores: of a set, of all, of the operations of a call, and of sets (proc(5)).
 fn semaphore_limits() -> String {

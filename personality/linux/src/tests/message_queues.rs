@@ -1,0 +1,99 @@
+//! Programs that use message queues by the real loop of threads and in virtual time.
+
+use super::script::*;
+use gyre_message::direct::block_on;
+
+const MSGGET: u64 = 68;
+const MSGSND: u64 = 69;
+const MSGRCV: u64 = 70;
+const MSGCTL: u64 = 71;
+const FORK: u64 = 57;
+const WAIT4: u64 = 61;
+const KILL: u64 = 62;
+const YIELD: u64 = 24;
+const REMOVE: u64 = 0;
+const NO_WAIT: u64 = 0o4000;
+/// The first queue of a tenant.
+const QUEUE: u64 = 0;
+/// The places of things: messages of type 1 and 2, a buffer.
+const ONE: u64 = DATA;
+const TWO: u64 = DATA + 16;
+const BUFFER: u64 = DATA + 64;
+
+fn pad(script: &mut Script, to: usize) {
+    while script.here() < to {
+        script.exit(99);
+    }
+}
+
+/// Lets other processes come to their waits.
+fn pause(script: &mut Script) {
+    for _ in 0..4 {
+        script.call(YIELD, &[]);
+    }
+}
+
+fn run_it(script: Script) -> i32 {
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        let write = |address, value: u64| {
+            let space = process.space();
+            async move { space.write_struct(address, &value).await.unwrap() }
+        };
+        write(ONE, 1).await;
+        write(TWO, 2).await;
+        end_of(&process).await
+    })
+}
+
+fn with_queue() -> Script {
+    let mut script = Script::default();
+    script.call(MSGGET, &[0, 0o600]).expect(QUEUE as i64);
+    script
+}
+
+#[test]
+fn messages_are_chosen_by_type() {
+    let mut script = with_queue();
+    script.call(MSGSND, &[QUEUE, TWO, 3, 0]).expect(0).call(MSGSND, &[QUEUE, ONE, 5, 0]).expect(0);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 1, NO_WAIT]).expect(5);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 1, NO_WAIT]).expect(-42);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 2, 0, NO_WAIT]).expect(-7);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 2, 0, 0o10_000]).expect(2);
+    script.call(MSGSND, &[QUEUE, DATA + 8, 1, 0]).expect(-22).call(MSGSND, &[QUEUE, ONE, 8193, 0]).expect(-22);
+    script.call(MSGCTL, &[QUEUE, REMOVE]).expect(0).call(MSGSND, &[QUEUE, ONE, 1, 0]).expect(-22).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn a_receiver_gets_what_is_sent_and_a_killed_one_nothing() {
+    let mut script = with_queue();
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2).call(FORK, &[]).jump_if_zero(|| 70).expect(3);
+    pause(&mut script);
+    script.call(KILL, &[2, 9]).call(WAIT4, &[2, 0, 0, 0]).expect(2);
+    script.call(MSGSND, &[QUEUE, TWO, 4, 0]).expect(0).call(WAIT4, &[3, 0, 0, 0]).expect(3).exit(0);
+    pad(&mut script, 60);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 0, 0]).exit(98);
+    pad(&mut script, 70);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 2, 0]).expect(4).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn a_full_queue_lets_its_sender_wait_until_there_is_room_or_no_queue() {
+    let mut script = with_queue();
+    script.call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0).call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0);
+    script.call(MSGSND, &[QUEUE, ONE, 1, NO_WAIT]).expect(-11);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8192, 0, 0]).expect(8192);
+    script.call(WAIT4, &[2, 0, 0, 0]).expect(2).call(FORK, &[]).jump_if_zero(|| 70).expect(3);
+    pause(&mut script);
+    script.call(MSGCTL, &[QUEUE, REMOVE]).expect(0).call(WAIT4, &[3, 0, 0, 0]).expect(3).exit(0);
+    pad(&mut script, 60);
+    script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(0).exit(0);
+    pad(&mut script, 70);
+    script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(-43).exit(0);
+    assert_eq!(run_it(script), 0);
+}
