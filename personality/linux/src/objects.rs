@@ -6,6 +6,7 @@ use crate::file::open_file::OpenFile;
 use crate::file::pipe::Pipe;
 use crate::ipc::message::Message;
 use crate::ipc::messages::Queue;
+use crate::ipc::posix;
 use crate::ipc::semaphores::Set;
 use crate::{Process, Thread};
 use gyre_object::{Census, per_instance};
@@ -18,11 +19,12 @@ per_instance! {
     pub(crate) static EPOLLS: Census = Census::of::<Epoll>();
     pub(crate) static MESSAGE_QUEUES: Census = Census::of::<Queue>();
     pub(crate) static MESSAGES: Census = Census::of::<Message>();
+    pub(crate) static POSIX_QUEUES: Census = Census::of::<posix::Queue>();
     pub(crate) static SEMAPHORE_SETS: Census = Census::of::<Set>();
 }
 
 /// All of this instance's, by name.
-pub fn all() -> [(&'static str, &'static Census); 8] {
+pub fn all() -> [(&'static str, &'static Census); 9] {
     [
         ("process", &PROCESSES),
         ("thread", &THREADS),
@@ -31,6 +33,7 @@ pub fn all() -> [(&'static str, &'static Census); 8] {
         ("epoll set", &EPOLLS),
         ("semaphore set", &SEMAPHORE_SETS),
         ("message queue", &MESSAGE_QUEUES),
+        ("POSIX message queue", &POSIX_QUEUES),
         ("message", &MESSAGES),
     ]
 }

@@ -117,8 +117,9 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
 
 /// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
 const CREATING: &[u64] = &[
-    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 64, 68, 69, 83, 85, 86, 88, 133, 213, 222, 233, 253,
-    254, 257, 258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
+    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 64, 68, 69, 83, 85, 86, 88, 133, 213, 222, 233, 240,
+    242, 253, 254, 257, 258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437,
+    438,
 ];
 const CREATING_BITS: [u64; 8] = {
     let mut bits = [0; 8];
@@ -142,6 +143,7 @@ pub(crate) mod calls {
     use crate::Errno;
     use crate::futex::{calls as futex, robust};
     use crate::ipc::messages::{calls as messages, control as message_control};
+    use crate::ipc::posix::{calls as queues, notice};
     use crate::ipc::semaphores::{calls as semaphores, control as semaphore_control};
     use crate::memory::{self, policy, segments};
     use crate::signal::calls as signal;
@@ -172,6 +174,12 @@ pub(crate) mod calls {
         69 msgsnd waits messages::msgsnd => Done;
         70 msgrcv waits messages::msgrcv => Done;
         71 msgctl waits message_control::msgctl => Done;
+        240 mq_open waits queues::mq_open => Partly("Queues are not shown in a file system.");
+        241 mq_unlink waits queues::mq_unlink => Done;
+        242 mq_timedsend waits queues::mq_timedsend => Done;
+        243 mq_timedreceive waits queues::mq_timedreceive => Done;
+        244 mq_notify waits notice::mq_notify => Done;
+        245 mq_getsetattr waits queues::mq_getsetattr => Done;
         220 semtimedop waits semaphores::semtimedop => Done;
         34 pause waits signal::pause => Done;
         35 nanosleep waits sleep::nanosleep => Done;

@@ -46,6 +46,8 @@ pub enum Kind {
     Flow,
     /// A native stream.
     Stream,
+    /// A message queue by name.
+    Queue,
     /// A file of /proc or /dev.
     Special,
     /// The number of a timer.
@@ -54,6 +56,10 @@ pub enum Kind {
     Context,
     /// A shared memory segment.
     Segment,
+    /// A set of semaphores.
+    Semaphores,
+    /// A message queue by number.
+    Messages,
     /// An address of a mapping.
     Mapping,
     /// A watch of [`Kind::Inotify`].

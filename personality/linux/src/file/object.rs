@@ -30,6 +30,7 @@ use super::tenant_files::TenantFiles;
 use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
 use crate::Errno;
+use crate::ipc::posix;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::NodeKind;
@@ -81,6 +82,8 @@ pub enum Object {
     Ring(Arc<Ring>),
     /// A process.
     Process(ProcessFile),
+    /// A POSIX message queue.
+    MessageQueue(Arc<posix::Queue>),
 }
 
 impl Object {
@@ -101,6 +104,7 @@ impl Object {
             Object::Inotify(inotify) => Some(inotify.readiness().clone()),
             Object::Ring(ring) => Some(ring.readiness().clone()),
             Object::Process(process) => Some(process.readiness().clone()),
+            Object::MessageQueue(queue) => Some(queue.readiness().clone()),
         }
     }
 
@@ -147,7 +151,7 @@ impl Object {
 
     /// Returns whether it has a position that lseek moves.
     pub fn is_seekable(&self) -> bool {
-        matches!(self, Object::Regular | Object::Directory | Object::Device(_))
+        matches!(self, Object::Regular | Object::Directory | Object::Device(_) | Object::MessageQueue(_))
     }
 
     /// Ends its use: sends the requests that close it at its resources.
@@ -197,6 +201,7 @@ impl OpenFile {
                 read_small(buffer, |into| signal.read(thread, into)).await
             }
             Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
+            Object::MessageQueue(queue) => posix::read(self, queue, buffer, at).await,
         }
     }
 
@@ -234,7 +239,8 @@ impl OpenFile {
             | Object::Inotify(_)
             | Object::Flow(_)
             | Object::Ring(_)
-            | Object::Process(_) => Err(Errno::EINVAL),
+            | Object::Process(_)
+            | Object::MessageQueue(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -325,7 +331,7 @@ pub(super) async fn read_stream(
 }
 
 /// Reads at most [`SMALL_BYTES`].
-pub(super) async fn read_small(
+pub(crate) async fn read_small(
     buffer: &mut UserBuffer<'_>,
     copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {

@@ -162,6 +162,7 @@ impl OpenFile {
                     let number = socket.options().number.load(Ordering::Relaxed);
                     alloc::format!("socket:[{number}]").into_bytes()
                 }
+                Object::MessageQueue(queue) => queue.path(),
                 object => object.label().as_bytes().to_vec(),
             },
         }

@@ -1,5 +1,5 @@
-//! Objects by which processes of a tenant meet by number: semaphores and message queues of System V (sysvipc(7)).
-//! Shared memory by number is in [`crate::memory::segments`].
+//! Objects by which processes of a tenant meet by number or name: semaphores and message queues of System V
+//! (sysvipc(7)), and POSIX message queues (mq_overview(7)). Shared memory by number is in [`crate::memory::segments`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | [`waiting`] | the place of a thread that waits until another one has done its operation |
 //! | [`semaphores`] | sets of semaphores, their lines of waiters, what SEM_UNDO takes back |
 //! | [`messages`] | message queues by number |
+//! | [`posix`] | message queues by name, with priorities |
 //!
-//! Numbers and keys are a tenant's own. Its memory pays: an object and what is in it are charged to the process
+//! Numbers, keys and names are a tenant's own. Its memory pays: an object and what is in it are charged to the process
 //! whose call made them, and so to the tenant.
 //!
 //! Invariants: who waits stands in a line of the object, and who makes room does the operation of the one that waits,
@@ -19,6 +20,7 @@ pub mod ids;
 pub(crate) mod message;
 pub mod messages;
 pub mod permission;
+pub mod posix;
 pub mod semaphores;
 mod waiting;
 
@@ -49,6 +51,8 @@ pub struct Ipc {
     pub(crate) semaphores: semaphores::Sets,
     /// Message queues by number.
     pub(crate) messages: messages::Queues,
+    /// Message queues by name.
+    pub(crate) posix: posix::Queues,
 }
 
 /// Lines that one look at a list gives (/proc/sysvipc).
@@ -97,7 +101,7 @@ pub(crate) fn end(tenant: &Arc<Tenant>) {
 impl Ipc {
     /// Removes an object; false if there is none.
     fn end_one(&self) -> bool {
-        self.messages.end_one() || self.semaphores.end_one()
+        self.messages.end_one() || self.semaphores.end_one() || self.posix.end_one()
     }
 }
 

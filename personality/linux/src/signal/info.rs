@@ -11,6 +11,8 @@ pub const SI_KERNEL: i32 = 0x80;
 pub const SI_TKILL: i32 = -6;
 /// From a timer.
 pub const SI_TIMER: i32 = -2;
+/// From a message queue.
+const SI_MESGQ: i32 = -3;
 
 /// From system call user dispatch.
 const SYS_USER_DISPATCH: i32 = 2;
@@ -72,6 +74,11 @@ impl SignalInfo {
     /// Makes the signal of a timer that expired.
     pub fn timer(signal: i32, timer: i32, overrun: i32, value: u64) -> SignalInfo {
         SignalInfo::new(signal, SI_TIMER).with(&[pair(timer as u32, overrun as u32), value])
+    }
+
+    /// Makes the signal of a message queue that has got a message from a process.
+    pub fn message(signal: i32, process: i32, user: u32, value: u64) -> SignalInfo {
+        SignalInfo::new(signal, SI_MESGQ).with(&[pair(process as u32, user), value])
     }
 
     /// Returns the number of the timer that sent it, if one did.

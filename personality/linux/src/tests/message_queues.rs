@@ -1,4 +1,4 @@
-//! Programs that use message queues by the real loop of threads and in virtual time.
+//! Programs that use message queues of both kinds, by the real loop of threads and in virtual time.
 
 use super::script::*;
 use gyre_message::direct::block_on;
@@ -7,6 +7,12 @@ const MSGGET: u64 = 68;
 const MSGSND: u64 = 69;
 const MSGRCV: u64 = 70;
 const MSGCTL: u64 = 71;
+const MQ_OPEN: u64 = 240;
+const MQ_UNLINK: u64 = 241;
+const MQ_SEND: u64 = 242;
+const MQ_RECEIVE: u64 = 243;
+const MQ_NOTIFY: u64 = 244;
+const CLOSE: u64 = 3;
 const FORK: u64 = 57;
 const WAIT4: u64 = 61;
 const KILL: u64 = 62;
@@ -15,10 +21,15 @@ const REMOVE: u64 = 0;
 const NO_WAIT: u64 = 0o4000;
 /// The first queue of a tenant.
 const QUEUE: u64 = 0;
-/// The places of things: messages of type 1 and 2, a buffer.
+/// The places of things: messages of type 1 and 2, a buffer, a name, a size of one message, a time that has passed.
 const ONE: u64 = DATA;
 const TWO: u64 = DATA + 16;
 const BUFFER: u64 = DATA + 64;
+const NAME: u64 = DATA + 0x100;
+const SIZE: u64 = DATA + 0x200;
+const PAST: u64 = DATA + 0x300;
+/// O_CREAT and O_RDWR.
+const MAKE: u64 = 0o102;
 
 fn pad(script: &mut Script, to: usize) {
     while script.here() < to {
@@ -43,6 +54,9 @@ fn run_it(script: Script) -> i32 {
         };
         write(ONE, 1).await;
         write(TWO, 2).await;
+        write(SIZE + 8, 1).await;
+        write(SIZE + 16, 8).await;
+        process.space().copy_out(NAME, b"queue\0").await.unwrap();
         end_of(&process).await
     })
 }
@@ -95,5 +109,41 @@ fn a_full_queue_lets_its_sender_wait_until_there_is_room_or_no_queue() {
     script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(0).exit(0);
     pad(&mut script, 70);
     script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(-43).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn a_queue_with_a_name_has_priorities_and_room_for_its_messages() {
+    let mut script = Script::default();
+    script.call(MQ_OPEN, &[NAME, 2, 0, 0]).expect(-2).call(MQ_OPEN, &[NAME, MAKE, 0o600, SIZE]).expect(0);
+    script.call(MQ_OPEN, &[NAME, MAKE | 0o200, 0o600, SIZE]).expect(-17);
+    script.call(MQ_SEND, &[0, ONE, 8, 5, 0]).expect(0).call(MQ_SEND, &[0, ONE, 9, 5, 0]).expect(-90);
+    script.call(MQ_SEND, &[0, ONE, 8, 5, PAST]).expect(-110).call(MQ_SEND, &[0, ONE, 8, 32_768, 0]).expect(-22);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    script.call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).expect(8).call(WAIT4, &[2, 0, 0, 0]).expect(2);
+    script.call(MQ_UNLINK, &[NAME]).expect(0).call(MQ_UNLINK, &[NAME]).expect(-2);
+    script.call(MQ_RECEIVE, &[0, BUFFER, 7, 0, 0]).expect(-90).call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).expect(2);
+    script.call(MQ_RECEIVE, &[0, BUFFER, 8, 0, PAST]).expect(-110);
+    script.call(CLOSE, &[0]).expect(0).call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).expect(-9).exit(0);
+    pad(&mut script, 60);
+    script.call(MQ_SEND, &[0, ONE, 2, 9, 0]).expect(0).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn one_process_at_a_time_is_told_of_a_message() {
+    let mut script = Script::default();
+    // A sigevent of zeroes is a signal with number 0: nothing.
+    script.call(MQ_OPEN, &[NAME, MAKE, 0o600, SIZE]).expect(0).call(MQ_NOTIFY, &[0, BUFFER]).expect(0);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2).call(WAIT4, &[2, 0, 0, 0]).expect(2);
+    script.call(MQ_NOTIFY, &[0, BUFFER]).expect(-16).call(MQ_NOTIFY, &[0, 0]).expect(0);
+    script.call(FORK, &[]).jump_if_zero(|| 70).expect(3).call(WAIT4, &[3, 0, 0, 0]).expect(3);
+    script.call(MQ_NOTIFY, &[0, BUFFER]).expect(0).call(MQ_SEND, &[0, ONE, 1, 0, 0]).expect(0);
+    script.call(MQ_NOTIFY, &[0, BUFFER]).expect(0).exit(0);
+    pad(&mut script, 60);
+    script.call(MQ_NOTIFY, &[0, BUFFER]).expect(-16).call(MQ_NOTIFY, &[0, 0]).expect(0).exit(0);
+    pad(&mut script, 70);
+    script.call(MQ_NOTIFY, &[0, BUFFER]).expect(0).exit(0);
     assert_eq!(run_it(script), 0);
 }

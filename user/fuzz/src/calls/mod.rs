@@ -3,6 +3,7 @@
 pub mod structs;
 
 mod files;
+mod ipc;
 mod memory;
 mod native;
 mod processes;
@@ -15,6 +16,7 @@ use crate::kinds::Call;
 /// All calls, in parts.
 pub const PARTS: &[&[Call]] = &[
     files::CALLS,
+    ipc::CALLS,
     memory::CALLS,
     native::CALLS,
     processes::CALLS,

@@ -34,8 +34,12 @@ pub fn close_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     Some(Ok(0))
 }
 
-/// Gives up the process's POSIX locks on a file: closing any descriptor of it does so (fcntl(2)).
+/// Gives up the process's POSIX locks on a file, and its notice of a message queue: closing any descriptor of it does so
+/// (fcntl(2), mq_notify(3)).
 fn closed(thread: &Thread, file: &OpenFile) {
+    if let Object::MessageQueue(queue) = file.object() {
+        queue.forget_notice(thread.process().id());
+    }
     if let Some(place) = file.place() {
         let owner = Owner::Process(thread.process().id());
         file.tenant().locks.release_owner(place.key(), owner);

@@ -54,6 +54,14 @@ fn install(thread: &Thread, file: Arc<OpenFile>, close_on_exec: bool) -> Result<
     thread.process().files().table().install(file, close_on_exec, 0, limit)
 }
 
+/// Gives a new open file the lowest descriptor, which execve closes; answers it as a call does.
+///
+/// # Errors
+/// EMFILE.
+pub(crate) fn answer_with(thread: &Thread, file: Arc<OpenFile>) -> Outcome {
+    answer(install(thread, file, true)?)
+}
+
 /// Returns a descriptor as a call's answer.
 fn answer(descriptor: i32) -> Outcome {
     Ok(u64::from(descriptor.unsigned_abs()))

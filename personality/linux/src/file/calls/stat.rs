@@ -158,6 +158,9 @@ fn shown(target: &Target) -> (u64, Attributes, bool) {
 
 /// Returns attributes of an open file without a node.
 pub(super) fn attributes_of_open(file: &OpenFile) -> Attributes {
+    if let Object::MessageQueue(queue) = file.object() {
+        return queue.attributes();
+    }
     let mode = match file.object() {
         Object::Socket(_) => 0o777,
         Object::Terminal(_) => 0o620,

@@ -14,7 +14,7 @@ use super::ProcFs;
 use super::tree::Body::{Directory, Link, Name, Number, Objects, SelfLink, Text, ThreadSelf};
 use super::tree::{self, Row, Tree};
 use super::view::Doings;
-use crate::ipc;
+use crate::ipc::{self, posix};
 use crate::load::shown;
 use crate::time::{NS_PER_S, monotonic_ns};
 use alloc::format;
@@ -56,6 +56,12 @@ const ROWS: &[Row] = &[
     ("sys/fs", Directory),
     ("sys/fs/file-max", Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX))),
     ("sys/fs/file-nr", Text(file_nr)),
+    ("sys/fs/mqueue", Directory),
+    (posix::MESSAGES_AT, Number(posix::MESSAGES, posix::MESSAGES_HARD)),
+    (posix::MESSAGES_MAX_AT, Number(posix::MESSAGES, posix::MESSAGES_HARD)),
+    (posix::BYTES_AT, Number(posix::BYTES, posix::BYTES_HARD)),
+    (posix::BYTES_MAX_AT, Number(posix::BYTES, posix::BYTES_HARD)),
+    (posix::QUEUES_MAX_AT, Number(posix::QUEUES_MAX, i32::MAX as u64)),
     ("sys/fs/nr_open", Text(|_| format!("{}\n", crate::file::descriptors::DESCRIPTORS_MAX))),
     ("sys/fs/pipe-max-size", Text(|_| format!("{}\n", crate::file::pipe::CAPACITY_BYTES_MAX))),
     ("sys/kernel", Directory),

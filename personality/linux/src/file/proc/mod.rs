@@ -123,6 +123,11 @@ impl ProcFs {
         ProcFs::of(&cgroup::TREE)
     }
 
+    /// Returns a number that the tenant may change, by its path.
+    pub(crate) fn number_at(&self, path: &str) -> Option<u64> {
+        self.tree.number_at(self, path)
+    }
+
     /// Returns the longest backlog that listen(2) gives.
     pub fn backlog_max(&self) -> u32 {
         let number = self.tree.number_at(self, fixed::BACKLOG);

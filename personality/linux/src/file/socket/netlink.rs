@@ -163,6 +163,19 @@ impl NetlinkSocket {
         }
     }
 
+    /// Gives it a datagram that answers no request (mq_notify(3)); lost if the socket is full.
+    pub(crate) fn give(&self, datagram: &[u8]) {
+        let mut state = self.state.lock();
+        match state.bytes.saturating_add(datagram.len()) {
+            bytes if bytes > QUEUE_BYTES_MAX => state.overrun = true,
+            bytes => {
+                state.bytes = bytes;
+                state.answers.push_back(datagram.to_vec());
+            }
+        }
+        self.readiness.set(Ready::READ);
+    }
+
     /// Takes or looks at one datagram.
     pub(super) fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
         let mut state = self.state.lock();
