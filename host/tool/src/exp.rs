@@ -42,6 +42,7 @@ mod marks;
 mod memory;
 mod names;
 mod neighbour;
+mod objects;
 mod overhead;
 mod overload;
 mod packets;
@@ -111,6 +112,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &simulator::EXPERIMENT,
     &memory::EXPERIMENT,
     &names::EXPERIMENT,
+    &objects::EXPERIMENT,
     &accuracy::EXPERIMENT,
     &speed::EXPERIMENT,
     &programs::EXPERIMENT,
