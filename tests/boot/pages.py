@@ -26,10 +26,10 @@ def page(port, path="/4k", timeout=PATIENCE_S):
         connection.close()
 
 
-def answers(port, path="/4k"):
+def answers(port, path="/4k", timeout=TRY_S):
     """Whether a tenant serves a page now."""
     try:
-        return bool(page(port, path, TRY_S))
+        return bool(page(port, path, timeout))
     except (OSError, http.client.HTTPException, AssertionError):
         return False
 

@@ -21,6 +21,7 @@ use crate::{
     cli,
     failure::{Context as _, Failure, Kind, Result},
     instances::Instances,
+    lifeline::Lifeline,
     project::Project,
 };
 pub use attach::attach;
@@ -35,6 +36,7 @@ use terminal::Raw;
 pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
     let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
+    let life = instances.life_of(&arguments.tenant);
     // Dropped, it gives the terminal back, also after a failure.
     let raw = arguments.terminal.then(Raw::new).transpose()?;
     let request = request(arguments, tenant);
@@ -42,16 +44,17 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let mut frames = agent.upgrade("/exec", &body)?;
     let cut = || "the machine closed the connection".to_owned();
     let stream = frames.get_ref().try_clone().context(cut)?;
+    let line = Lifeline::new(life, &stream)?;
     pass_signals(stream.try_clone().context(cut)?, raw.is_some())?;
     std::thread::spawn(move || pass_input(stream));
     let mut streams = Streams::new(arguments.json);
     loop {
         let mut header = [0; session::HEADER_BYTES];
-        frames.read_exact(&mut header).context(cut)?;
+        line.heard(frames.read_exact(&mut header).map(|()| header.len()))?;
         let (kind, length) =
             session::parse(header).ok_or_else(|| Failure::new("the agent sent a frame of impossible length"))?;
         let mut bytes = vec![0; length];
-        frames.read_exact(&mut bytes).context(cut)?;
+        line.heard(frames.read_exact(&mut bytes).map(|()| length))?;
         if kind == session::FAILED {
             return Err(not_started(arguments, &String::from_utf8_lossy(&bytes)));
         }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::{self, Agent},
     failure::{Context as _, Failure, Result},
+    lifeline::Life,
     module,
     project::Project,
 };
@@ -127,6 +128,21 @@ impl Instances {
         if !self.has_zones() {
             return Ok((self.supervisor(), word.to_owned()));
         }
+        let (found, tenant) = self.instance_of(word)?;
+        if let Some(zone) = &found.zone {
+            self.runs(zone, &format!("tenant `{tenant}` is in zone `{zone}`, which"))?;
+        }
+        Ok((self.agent(found), tenant.to_owned()))
+    }
+
+    /// Returns the life that a tenant's zone has now; none for a tenant in no zone.
+    pub fn life_of(&self, word: &str) -> Option<Life> {
+        let zone = self.instance_of(word).ok()?.0.zone.as_ref()?;
+        Life::now(self.supervisor(), zone)
+    }
+
+    /// Finds the instance that a tenant is in, by its name or by `ZONE:TENANT`, and its name there.
+    fn instance_of<'a>(&self, word: &'a str) -> Result<(&Instance, &'a str)> {
         let (zone, tenant) = match word.split_once(SEPARATOR) {
             Some((zone, tenant)) => (Some(zone), tenant),
             None => (None, word),
@@ -139,10 +155,7 @@ impl Instances {
             let names = self.tenants();
             return Err(unknown("tenant", word, &names.iter().map(String::as_str).collect::<Vec<_>>()));
         };
-        if let Some(zone) = &found.zone {
-            self.runs(zone, &format!("tenant `{tenant}` is in zone `{zone}`, which"))?;
-        }
-        Ok((self.agent(found), tenant.to_owned()))
+        Ok((found, tenant))
     }
 
     /// Lists all tenants by the names that commands take.

@@ -30,6 +30,7 @@ mod instances;
 mod keep;
 mod ledger;
 mod life;
+mod lifeline;
 mod linux;
 mod load;
 mod ls;

@@ -11,6 +11,7 @@ use crate::{
     cli,
     failure::{Context as _, Result},
     instances::Instances,
+    lifeline::Lifeline,
     out,
     project::Project,
     ui,
@@ -28,15 +29,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub fn attach(arguments: &cli::Attach) -> Result<ExitCode> {
     let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
     let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
+    let life = instances.life_of(&arguments.tenant);
     let mut output = agent.stream(&format!("/logs/{tenant}?follow=1{}", if arguments.all { "" } else { "&new=1" }))?;
     std::thread::spawn(move || {
         if let Err(failure) = pass_lines(&agent, &tenant) {
             ui::warn(&failure.report.to_string());
         }
     });
+    let line = Lifeline::new(life, output.get_ref())?;
     let mut bytes = vec![0; 16 << 10];
     loop {
-        let count = output.read(&mut bytes).context(|| "the machine closed the connection".into())?;
+        let count = line.heard(output.read(&mut bytes))?;
         let written =
             io::stdout().write_all(bytes.get(..count).unwrap_or_default()).and_then(|()| io::stdout().flush());
         match written {

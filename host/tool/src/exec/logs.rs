@@ -13,6 +13,7 @@ use crate::{
     cli,
     failure::{Context as _, Failure, Result},
     instances::{self, Instances},
+    lifeline::Lifeline,
     machines::{
         self, Known,
         log::{Line, Reader},
@@ -53,19 +54,23 @@ fn from_machine(arguments: &cli::Logs, project: &Project) -> Result<ExitCode> {
     let instances = Instances::find(project, arguments.select.machine.as_deref())?;
     let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
     let follow = if arguments.follow { "?follow=1" } else { "" };
+    let life = instances.life_of(&arguments.tenant);
     let mut text = agent.stream(&format!("/logs/{tenant}{follow}"))?;
+    let line = Lifeline::new(life, text.get_ref())?;
     if arguments.json {
-        return lines(text, &arguments.tenant);
+        lines(text, &arguments.tenant)?;
+    } else {
+        match io::copy(&mut text, &mut io::stdout()) {
+            // Standard output closed early (`gyre logs gold | head`) is a normal end.
+            Err(error) if !out::is_end(&error) => return Err(error).context(|| "the log breaks off".into()),
+            _ => {}
+        }
     }
-    match io::copy(&mut text, &mut io::stdout()) {
-        // Standard output closed early (`gyre logs gold | head`) is a normal end.
-        Err(error) if !out::is_end(&error) => Err(error).context(|| "the log breaks off".into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    line.heard(Ok(0)).map(|_| ExitCode::SUCCESS)
 }
 
 /// Writes a document for each line, when it comes.
-fn lines(text: impl BufRead, tenant: &str) -> Result<ExitCode> {
+fn lines(text: impl BufRead, tenant: &str) -> Result<()> {
     for bytes in text.split(b'\n') {
         let bytes = bytes.context(|| "the log breaks off".into())?;
         println!("{}", document(tenant, &bytes, None)?);
@@ -73,7 +78,7 @@ fn lines(text: impl BufRead, tenant: &str) -> Result<ExitCode> {
             break;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn document(tenant: &str, bytes: &[u8], time: Option<Timestamp>) -> Result<String> {
