@@ -149,9 +149,8 @@ impl<T> Ids<T> {
         self.entries.remove(&index)
     }
 
-    /// Takes any object out, at the end of the tenant.
+    /// Takes any object out, to take all of them apart: its index is not used again.
     pub fn pop(&mut self) -> Option<T> {
-        self.keys.clear();
         self.entries.pop_first().map(|(_, entry)| entry.item)
     }
 

@@ -25,10 +25,12 @@ pub mod semaphores;
 mod waiting;
 
 use crate::file::pace::Pace;
+use crate::memory::segments::Segment;
 use crate::{Errno, Tenant};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use ids::Ids;
 
 /// Flags and commands that all kinds have (sys/ipc.h).
 pub(crate) const CREATE: u32 = 0o1000;
@@ -83,25 +85,44 @@ impl Kind {
 /// Objects that are taken apart at once when a tenant has no processes left.
 const ENDED_AT_ONCE: usize = 64;
 
-/// Takes apart what a tenant without processes has left; much of it in turns: there may be millions of messages.
+/// The objects that a tenant without processes has left, out of its tables: a process that it starts meanwhile makes
+/// new ones.
+struct Left {
+    sets: Ids<Arc<semaphores::Set>>,
+    queues: Ids<Arc<messages::Queue>>,
+    names: posix::Names,
+    segments: Ids<Segment>,
+}
+
+/// Takes apart what a tenant has left if it has no process; much of it in turns: there may be millions of messages.
 pub(crate) fn end(tenant: &Arc<Tenant>) {
-    if (0..ENDED_AT_ONCE).any(|_| !tenant.ipc.end_one()) {
+    let mut left = {
+        let tree = tenant.tree.lock();
+        if tree.counted().0 != 0 {
+            return;
+        }
+        let ipc = &tenant.ipc;
+        let (sets, queues) = (ipc.semaphores.take_all(), ipc.messages.take_all());
+        Left { sets, queues, names: ipc.posix.take_all(), segments: tenant.segments.take_all() }
+    };
+    if (0..ENDED_AT_ONCE).any(|_| !left.end_one()) {
         return;
     }
-    let (activity, tenant) = (tenant.activity(), Arc::downgrade(tenant));
-    waiting::go_on(activity, async move {
+    waiting::go_on(tenant.activity(), async move {
         let mut pace = Pace::new();
         // Each removal goes on by itself if it is long.
-        while tenant.upgrade().is_some_and(|tenant| tenant.ipc.end_one()) {
+        while left.end_one() {
             pace.step().await;
         }
     });
 }
 
-impl Ipc {
+impl Left {
     /// Removes an object; false if there is none.
-    fn end_one(&self) -> bool {
-        self.messages.end_one() || self.semaphores.end_one() || self.posix.end_one()
+    fn end_one(&mut self) -> bool {
+        let queue = self.queues.pop().inspect(|queue| queue.remove()).is_some();
+        let set = queue || self.sets.pop().inspect(|set| set.remove()).is_some();
+        set || self.names.pop_first().is_some() || self.segments.pop().is_some()
     }
 }
 

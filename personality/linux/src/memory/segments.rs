@@ -37,7 +37,8 @@ pub const SEGMENTS_MAX: usize = 4096;
 /// Largest segment: the most bytes of one mapping.
 pub const BYTES_MAX: u64 = 1 << 46;
 
-struct Segment {
+/// A segment.
+pub(crate) struct Segment {
     bytes: u64,
     /// The segment's own hold of its memory; none once it is removed.
     held: Option<Arc<SharedMemory>>,
@@ -120,6 +121,11 @@ impl Table {
 pub(crate) const HEAD: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n";
 
 impl Segments {
+    /// Takes all segments out of the table.
+    pub(crate) fn take_all(&self) -> Ids<Segment> {
+        core::mem::take(&mut *self.0.lock()).segments
+    }
+
     /// Returns lines of /proc/sysvipc/shm (proc(5)) from an index on.
     pub(crate) fn lines(&self, first: u32) -> Vec<(u32, String)> {
         let mut table = self.0.lock();

@@ -135,9 +135,7 @@ fn bury(process: &Arc<Process>) {
     }
     process.end_watch.ended();
     process.ended.wake_all();
-    if tenant.tree.lock().counted().0 == 0 {
-        ipc::end(tenant);
-    }
+    ipc::end(tenant);
 }
 
 /// Sends the signals that orphans want at their parent's end, and tells their new parent of those that have ended; without

@@ -7,6 +7,8 @@ const SEMGET: u64 = 64;
 const SEMOP: u64 = 65;
 const SEMCTL: u64 = 66;
 const SEMTIMEDOP: u64 = 220;
+const SHMGET: u64 = 29;
+const MSGGET: u64 = 68;
 const FORK: u64 = 57;
 const WAIT4: u64 = 61;
 const KILL: u64 = 62;
@@ -14,15 +16,17 @@ const YIELD: u64 = 24;
 const GET_VALUE: u64 = 12;
 const TAKERS: u64 = 14;
 const SET_VALUE: u64 = 16;
+const SET_ALL: u64 = 17;
 const REMOVE: u64 = 0;
 /// The first set of a tenant.
 const SET: u64 = 0;
-/// The places of operations: take 1, give 1, take 1 with SEM_UNDO, take 1 twice, a time of 1 ms.
+/// The places of operations: take 1, give 1, take 1 with SEM_UNDO, take 1 twice, a time of 1 ms; values 2 and 1.
 const TAKE: u64 = DATA;
 const GIVE: u64 = DATA + 16;
 const TAKE_AND_UNDO: u64 = DATA + 32;
 const TAKE_BOTH: u64 = DATA + 48;
 const SOON: u64 = DATA + 64;
+const VALUES: u64 = DATA + 96;
 
 fn pad(script: &mut Script, to: usize) {
     while script.here() < to {
@@ -45,11 +49,12 @@ fn run_it(script: Script) -> i32 {
     block_on(async {
         let tenant = tenant().await;
         let process = start(&tenant, script).await;
-        let operations: [(u64, &[u16]); 4] = [
+        let operations: [(u64, &[u16]); 5] = [
             (TAKE, &[0, 0xffff, 0]),
             (GIVE, &[0, 1, 0]),
             (TAKE_AND_UNDO, &[0, 0xffff, 0x1000]),
             (TAKE_BOTH, &[0, 0xffff, 0, 1, 0xffff, 0]),
+            (VALUES, &[2, 1]),
         ];
         for (address, words) in operations {
             let bytes: alloc::vec::Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -150,4 +155,33 @@ fn a_tenant_has_sets_and_keys_of_its_own() {
         script.exit(0);
         assert_eq!(run_it(script), 0);
     }
+}
+
+#[test]
+fn what_a_tenant_has_left_goes_with_its_last_process() {
+    block_on(async {
+        let tenant = tenant().await;
+        for _ in 0..3 {
+            let mut script = Script::default();
+            script.call(SEMGET, &[7, 5, 0o3600]).expect(SET as i64).call(SHMGET, &[7, 4096, 0o3600]).expect(0);
+            script.call(MSGGET, &[7, 0o3600]).expect(0).exit(0);
+            let process = start(&tenant, script).await;
+            assert_eq!(end_of(&process).await, 0);
+        }
+    });
+}
+
+#[test]
+fn a_call_for_all_values_serves_all_lines() {
+    let mut script = with_set(0);
+    script.call(FORK, &[]).jump_if_zero(|| 40).expect(2).call(FORK, &[]).jump_if_zero(|| 45).expect(3);
+    until_takers(&mut script, 2);
+    script.call(SEMCTL, &[SET, 0, SET_ALL, VALUES]).expect(0);
+    script.call(WAIT4, &[2, 0, 0, 0]).expect(2).call(WAIT4, &[3, 0, 0, 0]).expect(3);
+    script.call(SEMCTL, &[SET, 0, GET_VALUE]).expect(0).call(SEMCTL, &[SET, 1, GET_VALUE]).expect(0).exit(0);
+    pad(&mut script, 40);
+    script.call(SEMOP, &[SET, TAKE, 1]).expect(0).exit(0);
+    pad(&mut script, 45);
+    script.call(SEMOP, &[SET, TAKE_BOTH, 2]).expect(0).exit(0);
+    assert_eq!(run_it(script), 0);
 }

@@ -51,10 +51,9 @@ pub(crate) struct Queues {
 pub(crate) const HEAD: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
 
 impl Queues {
-    /// Removes a queue; false if there is none.
-    pub(super) fn end_one(&self) -> bool {
-        let one = self.table.lock().pop();
-        one.inspect(|queue| queue.remove()).is_some()
+    /// Takes all queues out of the table.
+    pub(super) fn take_all(&self) -> Ids<Arc<Queue>> {
+        core::mem::take(&mut *self.table.lock())
     }
 
     /// Returns lines of /proc/sysvipc/msg (proc(5)) from an index on.

@@ -203,7 +203,7 @@ impl Queue {
     }
 
     /// Ends it: who waits is answered EIDRM; messages are dropped. Some of it is done at once, the rest in turns.
-    pub(super) fn remove(self: &Arc<Queue>) {
+    pub(crate) fn remove(self: &Arc<Queue>) {
         self.state.lock().is_removed = true;
         if self.end_some() {
             let queue = self.clone();

@@ -90,10 +90,13 @@ impl Drop for Count {
     }
 }
 
+/// Queues by name.
+pub(super) type Names = BTreeMap<Vec<u8>, Arc<Queue>>;
+
 /// The queues of a tenant, by name.
 #[derive(Default)]
 pub(crate) struct Queues {
-    names: TenantLock<BTreeMap<Vec<u8>, Arc<Queue>>>,
+    names: TenantLock<Names>,
     sums: Arc<TenantLock<Sums>>,
 }
 
@@ -103,10 +106,18 @@ fn is_in(value: i64, range: RangeInclusive<u64>) -> Option<u64> {
 }
 
 impl Queues {
-    /// Removes a queue with its messages; false if there is none.
-    pub(super) fn end_one(&self) -> bool {
-        let one = self.names.lock().pop_first();
-        one.is_some()
+    /// Takes all names out of the table.
+    pub(super) fn take_all(&self) -> Names {
+        core::mem::take(&mut *self.names.lock())
+    }
+
+    /// Takes the name from a queue that could not be opened.
+    fn forget(&self, queue: &Arc<Queue>) {
+        let mut names = self.names.lock();
+        let is_it = names.get(&queue.name).is_some_and(|known| Arc::ptr_eq(known, queue));
+        let gone = if is_it { names.remove(&queue.name) } else { None };
+        drop(names);
+        drop(gone);
     }
 
     /// Returns the size of a new queue: that which is asked for, or that of the files of /proc.

@@ -62,10 +62,9 @@ pub(crate) struct Sets {
 pub(crate) const HEAD: &str = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n";
 
 impl Sets {
-    /// Removes a set; false if there is none.
-    pub(super) fn end_one(&self) -> bool {
-        let one = self.table.lock().sets.pop();
-        one.inspect(|set| set.remove()).is_some()
+    /// Takes all sets out of the table.
+    pub(super) fn take_all(&self) -> Ids<Arc<Set>> {
+        core::mem::take(&mut *self.table.lock()).sets
     }
 
     /// Returns lines of /proc/sysvipc/sem (proc(5)) from an index on.

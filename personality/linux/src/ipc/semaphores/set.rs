@@ -124,7 +124,7 @@ impl Set {
     }
 
     /// Ends it: who waits is answered EIDRM, some at once and the others in turns.
-    pub(super) fn remove(self: &Arc<Set>) {
+    pub(crate) fn remove(self: &Arc<Set>) {
         self.state.lock().is_removed = true;
         if self.end_some() {
             let set = self.clone();
