@@ -67,19 +67,32 @@ pub async fn mq_open(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let name = read_name(thread, a.word(0)).await?;
     let asker = Asker::of(thread);
     let known = thread.tenant().ipc.posix.names.lock().get(&name).cloned();
-    let queue = match known {
-        Some(_) if flags & raw::O_CREAT != 0 && flags & raw::O_EXCL != 0 => return Err(Errno::EEXIST),
-        Some(queue) => {
-            asker.check(&queue.attributes(), wanted(flags)?)?;
-            queue
-        }
+    let (queue, is_new) = match known {
+        Some(queue) => (allowed(&asker, &queue, flags)?, false),
         None if flags & raw::O_CREAT != 0 => make(thread, &asker, name, a, attributes)?,
         None => return Err(Errno::ENOENT),
     };
+    let opened = open(thread, &queue, flags);
+    if opened.is_err() && is_new {
+        thread.tenant().ipc.posix.forget(&queue);
+    }
+    opened
+}
+
+fn open(thread: &Thread, queue: &Arc<Queue>, flags: u32) -> Outcome {
     let files = thread.process().files();
     let kept = flags & (raw::O_ACCMODE | raw::O_NONBLOCK);
-    let file = OpenFile::new(files.tenant(), Object::MessageQueue(queue), kept, None)?;
+    let file = OpenFile::new(files.tenant(), Object::MessageQueue(queue.clone()), kept, None)?;
     answer_with(thread, file)
+}
+
+/// Answers a queue that there is already, if the caller may open it.
+fn allowed(asker: &Asker, queue: &Arc<Queue>, flags: u32) -> Result<Arc<Queue>, Errno> {
+    if flags & raw::O_CREAT != 0 && flags & raw::O_EXCL != 0 {
+        return Err(Errno::EEXIST);
+    }
+    asker.check(&queue.attributes(), wanted(flags)?)?;
+    Ok(queue.clone())
 }
 
 /// Returns the rights that an access mode needs.
@@ -92,25 +105,26 @@ fn wanted(flags: u32) -> Result<u16, Errno> {
     }
 }
 
+/// Makes a queue, or answers that which another thread has made meanwhile; the latter with false.
 fn make(
     thread: &Thread,
     asker: &Asker,
     name: Vec<u8>,
     a: Arguments,
     attributes: Option<Attributes>,
-) -> Result<Arc<Queue>, Errno> {
+) -> Result<(Arc<Queue>, bool), Errno> {
     let queues = &thread.tenant().ipc.posix;
     let size = Queues::size(thread, asker, attributes.map(|wish| (wish.messages_max, wish.bytes_max)))?;
     let mode = a.unsigned(2) & 0o7777 & !thread.process().files().mask();
     let owner = Owner { user: asker.user, group: asker.group, mode: mode as u16 };
     let mut names = queues.names.lock();
-    // Another thread may have made it meanwhile.
     if let Some(queue) = names.get(&name) {
-        return if a.unsigned(1) & raw::O_EXCL != 0 { Err(Errno::EEXIST) } else { Ok(queue.clone()) };
+        return Ok((allowed(asker, queue, a.unsigned(1))?, false));
     }
-    let queue = Queue::new(name.clone(), owner, size, queues.count(thread, asker, size)?);
+    let count = queues.count(thread, asker, size)?;
+    let queue = Queue::new(name.clone(), owner, size, count, thread.tenant().activity());
     names.insert(name, queue.clone());
-    Ok(queue)
+    Ok((queue, true))
 }
 
 /// `mq_unlink(name)`: the directory of queues is sticky.

@@ -87,7 +87,8 @@ impl Notice {
             return;
         }
         match self.way {
-            Way::Nothing => {}
+            // Signal 0 is none (kill(2)), and would wait for ever.
+            Way::Nothing | Way::Signal { signal: 0, .. } => {}
             Way::Signal { signal, value } => {
                 let info = SignalInfo::message(signal, sender.process, sender.user, value);
                 // Where too many signals wait this one is lost, as on Linux.

@@ -22,6 +22,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use gyre_account::ActivityId;
 use gyre_interface::files::{Attributes, NodeKind};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::{Counter, ObjectLock};
@@ -57,6 +58,8 @@ struct State {
 pub struct Queue {
     _counter: Counter,
     _count: Count,
+    /// The tenant's: the process that drops it last may be at its end.
+    activity: ActivityId,
     /// The name that it was made with.
     pub(super) name: Vec<u8>,
     pub(super) owner: Owner,
@@ -110,7 +113,7 @@ impl<T> Drop for Wait<T> {
 }
 
 impl Queue {
-    pub(super) fn new(name: Vec<u8>, owner: Owner, size: Size, count: Count) -> Arc<Queue> {
+    pub(super) fn new(name: Vec<u8>, owner: Owner, size: Size, count: Count, activity: ActivityId) -> Arc<Queue> {
         let state = State {
             messages: BTreeMap::new(),
             bytes: 0,
@@ -122,6 +125,7 @@ impl Queue {
         Arc::new(Queue {
             _counter: POSIX_QUEUES.count(),
             _count: count,
+            activity,
             name,
             owner,
             size,
@@ -278,7 +282,7 @@ impl Drop for Queue {
         if messages.len() <= DROPPED_AT_ONCE {
             return;
         }
-        go_on(gyre_account::current_activity(), async move {
+        go_on(self.activity, async move {
             let mut pace = Pace::new();
             while messages.pop_first().is_some() {
                 pace.step().await;
