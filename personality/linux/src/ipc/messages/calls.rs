@@ -96,7 +96,7 @@ async fn copy(thread: &Thread, a: Arguments) -> Outcome {
     }
     let queue = find(thread, a.unsigned(0), READ)?;
     let index = usize::try_from(a.signed(3)).map_err(|_| Errno::ENOMSG)?;
-    let (message, bytes) = queue.copy(index, a.size(2))?;
+    let (message, bytes) = queue.copy(index, a.size(2)).await?;
     if bytes > a.size(2) && flags & NO_ERROR == 0 {
         return Err(Errno::E2BIG);
     }

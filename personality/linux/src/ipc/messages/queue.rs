@@ -24,6 +24,8 @@ use gyre_object::{Counter, ObjectLock};
 
 /// Waiters that are told of the end of a queue in one turn, and messages that are dropped.
 const PIECES_AT_ONCE: usize = 64;
+/// Messages over which MSG_COPY goes in one turn.
+const STEPS_AT_ONCE: usize = 1024;
 
 /// A queue.
 pub(crate) struct Queue {
@@ -175,13 +177,19 @@ impl Queue {
     }
 
     /// Returns a copy of the message that has so many older ones: its type, its length and its first `bytes_max` bytes
-    /// (MSG_COPY).
+    /// (MSG_COPY). It counts its way in pieces; each message that is taken meanwhile takes it one further.
     ///
     /// # Errors
     /// ENOMSG; EIDRM; ENOMEM.
-    pub(super) fn copy(self: &Arc<Queue>, index: usize, bytes_max: usize) -> Result<(Message, usize), Errno> {
+    pub(super) async fn copy(self: &Arc<Queue>, index: usize, bytes_max: usize) -> Result<(Message, usize), Errno> {
+        let (mut age, mut steps) = (0, index);
+        while let Some(rest) = steps.checked_sub(STEPS_AT_ONCE) {
+            age = self.with(|state| state.store.behind(age, STEPS_AT_ONCE).map(|one| one.0).ok_or(Errno::ENOMSG))?;
+            steps = rest;
+            gyre_message::yield_now().await;
+        }
         self.with(|state| {
-            let message = state.store.at(index).ok_or(Errno::ENOMSG)?;
+            let (_, message) = state.store.behind(age, steps).ok_or(Errno::ENOMSG)?;
             let part = message.text.get(..bytes_max.min(message.text.len())).unwrap_or_default();
             let mut text = Vec::new();
             text.try_reserve_exact(part.len()).map_err(|_| Errno::ENOMEM)?;

@@ -81,9 +81,10 @@ impl Store {
         self.messages.get(&age)
     }
 
-    /// Looks at the message that has so many older ones (MSG_COPY). The cost is their number.
-    pub(super) fn at(&self, index: usize) -> Option<&Message> {
-        self.messages.values().nth(index)
+    /// Looks at the message that is so many steps behind the first one of this age or a later one (MSG_COPY), and at its
+    /// age. The cost is the steps.
+    pub(super) fn behind(&self, age: u64, steps: usize) -> Option<(u64, &Message)> {
+        self.messages.range(age..).nth(steps).map(|(age, message)| (*age, message))
     }
 
     /// Takes a message out.
