@@ -107,7 +107,7 @@ impl Queue {
         drop(state);
         done.tell();
         if starts {
-            go_on(self.activity, walk_on(self.clone()));
+            go_on(self.activity, walk_on(Walk { queue: self.clone(), is_over: false }));
         }
         answer
     }
@@ -246,19 +246,34 @@ impl Queue {
     }
 }
 
+/// A walk with which a task goes on. If the task is dropped before its end, the next call begins another one.
+struct Walk {
+    queue: Arc<Queue>,
+    is_over: bool,
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.queue.state.lock().is_walked = false;
+        }
+    }
+}
+
 /// Goes on with the walk over a queue's lines until it is at its end.
-async fn walk_on(queue: Arc<Queue>) {
+async fn walk_on(mut walk: Walk) {
     let mut pace = Pace::new();
     loop {
-        let mut state = queue.state.lock();
+        let mut state = walk.queue.state.lock();
         let before = (state.store.len(), state.figures.bytes);
         let done = state.walk();
-        queue.count(before, (state.store.len(), state.figures.bytes));
+        walk.queue.count(before, (state.store.len(), state.figures.bytes));
         state.is_walked = state.is_due();
         let goes_on = state.is_walked;
         drop(state);
         done.tell();
         if !goes_on {
+            walk.is_over = true;
             return;
         }
         pace.step().await;

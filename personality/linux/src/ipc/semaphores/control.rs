@@ -145,7 +145,7 @@ fn set_value(thread: &Thread, a: Arguments) -> Outcome {
     let set = set_of_index(thread, a)?;
     let process = thread.process().id();
     set.with(|state| {
-        state.set_value(a.unsigned(1) as usize, value, process);
+        state.set_values(a.unsigned(1) as u16, &[value], process);
         state.times.changed_s = super::super::now_s();
         Ok(0)
     })
@@ -184,7 +184,7 @@ async fn set_all(thread: &Thread, a: Arguments) -> Outcome {
     }
     let process = thread.process().id();
     set.with(|state| {
-        values.iter().enumerate().for_each(|(index, value)| state.set_value(index, *value, process));
+        state.set_values(0, &values, process);
         state.times.changed_s = super::super::now_s();
         Ok(0)
     })

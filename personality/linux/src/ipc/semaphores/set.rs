@@ -95,7 +95,7 @@ impl Set {
         drop(state);
         tell(done);
         if starts {
-            go_on(self.activity, walk_on(self.clone()));
+            go_on(self.activity, walk_on(Walk { set: self.clone(), is_over: false }));
         }
         answer
     }
@@ -162,17 +162,32 @@ fn tell(done: Vec<Done>) {
     done.into_iter().for_each(|(waiter, answer)| waiter.answer(answer));
 }
 
+/// A walk with which a task goes on. If the task is dropped before its end, the next call begins another one.
+struct Walk {
+    set: Arc<Set>,
+    is_over: bool,
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.set.state.lock().is_walked = false;
+        }
+    }
+}
+
 /// Goes on with the walk over a set until it is at its end.
-async fn walk_on(set: Arc<Set>) {
+async fn walk_on(mut walk: Walk) {
     let mut pace = Pace::new();
     loop {
-        let mut state = set.state.lock();
+        let mut state = walk.set.state.lock();
         let done = state.walk();
         state.is_walked = state.is_due();
         let goes_on = state.is_walked;
         drop(state);
         tell(done);
         if !goes_on {
+            walk.is_over = true;
             return;
         }
         pace.step().await;

@@ -147,21 +147,33 @@ impl State {
 
     /// Makes the lines due for which a changed semaphore gives hope.
     fn note_change(&mut self, index: u16, is_larger: bool) {
-        let Some(semaphore) = self.semaphores.get(usize::from(index)) else { return };
-        match semaphore.value {
-            0 => self.lines.make_due(Line::Zero(index), 0),
-            _ if is_larger => self.lines.make_due(Line::Taking(index), 0),
-            _ => return,
+        if self.note_own_lines(index, is_larger) {
+            self.lines.make_due(Line::Several, 0);
         }
-        self.lines.make_due(Line::Several, 0);
     }
 
-    /// Sets a value (SETVAL, SETALL): nothing that was done to it before is taken back.
-    pub(super) fn set_value(&mut self, index: usize, value: u16, process: i32) {
-        let Some(semaphore) = self.semaphores.get_mut(index) else { return };
-        semaphore.generation = semaphore.generation.wrapping_add(1);
-        (semaphore.value, semaphore.process) = (value, process);
-        self.note_change(u16::try_from(index).unwrap_or(0), true);
+    /// Makes the lines of a changed semaphore due, and returns whether there is hope. Without waiters it looks nowhere else.
+    fn note_own_lines(&mut self, index: u16, is_larger: bool) -> bool {
+        let Some(semaphore) = self.semaphores.get(usize::from(index)) else { return false };
+        match *semaphore {
+            Semaphore { value: 0, zeroes: 0, .. } => {}
+            Semaphore { value: 0, .. } => self.lines.make_due(Line::Zero(index), 0),
+            _ if !is_larger => return false,
+            Semaphore { takers: 0, .. } => {}
+            _ => self.lines.make_due(Line::Taking(index), 0),
+        }
+        true
+    }
+
+    /// Sets values from a semaphore on (SETVAL, SETALL): nothing that was done to them before is taken back.
+    pub(super) fn set_values(&mut self, first: u16, values: &[u16], process: i32) {
+        for (index, value) in (first..).zip(values) {
+            let Some(semaphore) = self.semaphores.get_mut(usize::from(index)) else { return };
+            semaphore.generation = semaphore.generation.wrapping_add(1);
+            (semaphore.value, semaphore.process) = (*value, process);
+            self.note_own_lines(index, true);
+        }
+        self.lines.make_due(Line::Several, 0);
     }
 
     /// Takes back what a process has done: the value stays between 0 and the largest one.
