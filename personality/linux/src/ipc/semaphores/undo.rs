@@ -124,16 +124,19 @@ pub(crate) fn share(parent: &Process, child: &Process) {
 
 /// Takes back all that a process has done with SEM_UNDO, unless another process shares the list. It may wait.
 pub(crate) async fn end(process: &Process) {
-    if let Some(undo) = last_use(process) {
-        take_all_back(undo, process.id()).await;
-    }
+    let Some(undo) = last_use(process).map(Arc::new) else { return };
+    // If this future is dropped, `end_later` finds the rest here.
+    *process.undo.lock() = Some(undo.clone());
+    take_all_back(&undo, process.id()).await;
+    let ended = process.undo.lock().take();
+    drop(ended);
 }
 
 /// As [`end`], but never waits: for a process whose threads are lost. A task of the tenant does what is long.
 pub(crate) fn end_later(process: &Process) {
     let id = process.id();
     if let Some(undo) = last_use(process).filter(|undo| undo.take_some_back(id)) {
-        go_on(process.tenant().activity(), take_all_back(undo, id));
+        go_on(process.tenant().activity(), async move { take_all_back(&undo, id).await });
     }
 }
 
@@ -142,7 +145,7 @@ fn last_use(process: &Process) -> Option<Undo> {
     undo.and_then(Arc::into_inner)
 }
 
-async fn take_all_back(undo: Undo, process: i32) {
+async fn take_all_back(undo: &Undo, process: i32) {
     let mut pace = Pace::new();
     while undo.take_some_back(process) {
         pace.step().await;
