@@ -310,6 +310,15 @@ async fn make_room(thread: &Thread) -> bool {
     thread.tenant().kernel().flush().make_room(OBJECT_BYTES).await && !is_over_limit(thread)
 }
 
+/// Makes room for `bytes` of kernel objects that a call makes beside those that each may make; false as [`make_room`].
+pub(crate) async fn has_room(thread: &Thread, bytes: usize) -> bool {
+    let bytes = bytes as u64;
+    match bytes <= OBJECT_BYTES {
+        true => !is_over_limit(thread) || rare(|| make_room(thread)).await,
+        false => rare(|| thread.tenant().kernel().flush().make_room(bytes)).await,
+    }
+}
+
 /// Puts the future of something rare and large into memory of its own, so that the common path's future stays small. Not inlined:
 /// the stack that it takes to make it is free again before it runs.
 #[inline(never)]

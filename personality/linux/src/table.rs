@@ -167,7 +167,7 @@ pub(crate) mod calls {
         29 shmget plain segments::shmget => Done;
         30 shmat waits segments::shmat => Done;
         31 shmctl waits segments::shmctl => Partly("No SHM_LOCK and SHM_UNLOCK (EINVAL).");
-        64 semget plain semaphores::semget => Done;
+        64 semget waits semaphores::semget => Done;
         65 semop waits semaphores::semop => Done;
         66 semctl waits semaphore_control::semctl => Done;
         68 msgget plain messages::msgget => Done;

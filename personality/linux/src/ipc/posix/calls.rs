@@ -16,6 +16,7 @@ use crate::file::calls::answer_with;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::permission::{Asker, READ, WRITE};
+use crate::run::has_room;
 use crate::time::{TimeSpec, cycles_from_now, realtime_ns};
 use crate::user_memory::PATH_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -168,6 +169,9 @@ pub async fn mq_timedsend(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     if a.word(2) > queue.size.bytes {
         return Err(Errno::EMSGSIZE);
+    }
+    if !has_room(thread, a.size(2)).await {
+        return Err(Errno::ENOMEM);
     }
     let text = thread.read_vec(a.word(1), a.size(2)).await?;
     let message = Message::new(i64::from(a.unsigned(3)), text);

@@ -7,6 +7,7 @@ use super::set::{Outcome as Performed, Set};
 use super::state::UNDO;
 use super::{OPERATIONS_MAX, SEMAPHORES_MAX, SET_SEMAPHORES_MAX, SETS_MAX, undo};
 use crate::file::permission::Asker;
+use crate::run::has_room;
 use crate::time::TimeSpec;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
@@ -16,8 +17,11 @@ use alloc::sync::Arc;
 const OPERATION_BYTES: usize = 6;
 
 /// `semget(key, count, flags)`.
-pub fn semget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+pub async fn semget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let count = usize::try_from(a.int(1)).ok().filter(|count| *count <= SET_SEMAPHORES_MAX).ok_or(Errno::EINVAL)?;
+    if !has_room(thread, Set::bytes(count)).await {
+        return Err(Errno::ENOMEM);
+    }
     let asker = Asker::of(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let all = table.semaphores.saturating_add(count);
@@ -60,6 +64,10 @@ async fn operate(thread: &Arc<Thread>, a: Arguments, timeout: Option<TimeSpec>) 
     let deadline = timeout.map(|timeout| timeout.deadline_cycles()).transpose()?;
     let set = find(thread, a, &operations)?;
     let takes_back = operations.iter().any(|operation| operation.flags & UNDO != 0);
+    // What is to be taken back is kept: up to 500 amounts for each call.
+    if takes_back && !has_room(thread, 0).await {
+        return Err(Errno::ENOMEM);
+    }
     let process = thread.process();
     let undo = if takes_back { undo::note(process, a.unsigned(0), &set) } else { 0 };
     match set.perform(Wish { operations, process: process.id(), undo })? {

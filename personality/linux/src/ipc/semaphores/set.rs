@@ -70,6 +70,11 @@ impl Set {
         Ok(Arc::new(Set { _count: SEMAPHORE_SETS.count(), count, activity, state: ObjectLock::new(state) }))
     }
 
+    /// Returns the bytes that so many semaphores take.
+    pub(super) fn bytes(count: usize) -> usize {
+        count.saturating_mul(size_of::<Semaphore>())
+    }
+
     /// Returns how many semaphores it has.
     pub(crate) fn count(&self) -> usize {
         self.count
