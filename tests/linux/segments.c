@@ -1,5 +1,6 @@
 /* Shared memory by number (System V): made, attached, inherited, detached, removed while attached. */
 #include "check.h"
+#include <limits.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
@@ -43,6 +44,8 @@ int main(void) {
     CHECK(found == 1);
     FAILS(shmctl(highest + 1, SHM_STAT, &status), EINVAL);
     FAILS(shmctl(id, 99, &status), EINVAL);
+    FAILS(shmctl(-1, IPC_INFO, (void *)&limits), EINVAL);
+    FAILS(shmctl(INT_MIN, SHM_STAT, &status), EINVAL);
     CHECK(shmctl(id, IPC_RMID, NULL) == 0);
     CHECK(!strcmp(one, "from the child"));
     CHECK(shmctl(id, IPC_STAT, &status) == 0 && status.shm_nattch == 1 && status.shm_perm.mode & SHM_DEST);

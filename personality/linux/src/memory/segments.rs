@@ -231,6 +231,9 @@ pub async fn shmdt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `shmctl(number, command, argument)`: all commands but SHM_LOCK and SHM_UNLOCK.
 pub async fn shmctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if a.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
     match a.unsigned(1) {
         LIMITS => tell_limits(thread, a).await,
         INFO => tell_sums(thread, a).await,
@@ -299,12 +302,14 @@ fn remove(thread: &Thread, a: Arguments) -> Outcome {
     let mut table = thread.tenant().segments.0.lock();
     let entry = table.find(a.unsigned(0))?;
     entry.permission.check_owner(&asker)?;
-    if let Some(held) = entry.item.held.take() {
-        drop(held);
+    let held = entry.item.held.take();
+    if held.is_some() {
         table.removed.push(a.unsigned(0));
     }
     // Its key may be had by another one from here on.
     table.segments.forget_key(a.unsigned(0));
-    table.tidy();
+    // The memory may be large: it is given up without the lock. The next look forgets the segment.
+    drop(table);
+    drop(held);
     Ok(0)
 }
