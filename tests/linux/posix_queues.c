@@ -120,12 +120,6 @@ static void order(void) {
     end(queue);
 }
 
-/* Waits until a child has come to its call, and very likely stands in line. */
-static void until_in_line(pid_t child) {
-    sleep_ms(20);
-    until_it_waits(child);
-}
-
 static volatile sig_atomic_t rings;
 static void ring(int signal) { rings++; }
 
@@ -133,7 +127,7 @@ static void ring(int signal) { rings++; }
 static pid_t child_receives(mqd_t queue, const char *wanted) {
     pid_t child = fork();
     if (child == 0) _exit(got(queue) == NULL ? errno : strcmp(got_text, wanted) ? 200 : 0);
-    until_in_line(child);
+    until_it_waits(child);
     return child;
 }
 
@@ -181,10 +175,10 @@ static void waits(void) {
     CHECK(sends(queue, "full", 0) == 0);
     pid_t killed = fork();
     if (killed == 0) _exit(sends(queue, "killed", 9));
-    until_in_line(killed);
+    until_it_waits(killed);
     pid_t sender = fork();
     if (sender == 0) _exit(sends(queue, "sent", 5) == 0 ? 0 : errno);
-    until_in_line(sender);
+    until_it_waits(sender);
     CHECK(kill(killed, SIGKILL) == 0);
     status_of(killed);
     GETS(queue, "kept", 0u);
@@ -302,6 +296,13 @@ static void notices(void) {
     event.sigev_signo = -1;
     FAILS(mq_notify(queue, &event), EINVAL);
     FAILS(syscall(SYS_mq_notify, queue, (void *)1), EFAULT);
+    /* Signal 0 is none. */
+    event = (struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = 0};
+    for (int i = 0; i < 8; i++) {
+        CHECK(mq_notify(queue, &event) == 0 && sends(queue, "z", 0) == 0 && mq_receive(queue, text, 100, NULL) == 1);
+    }
+    sigset_t pending;
+    CHECK(sigpending(&pending) == 0 && sigisemptyset(&pending));
     /* A thread. */
     event = (struct sigevent){.sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_thread, .sigev_value.sival_int = 99};
     CHECK(mq_notify(queue, &event) == 0 && sends(queue, "z", 0) == 0);
@@ -310,6 +311,19 @@ static void notices(void) {
     pthread_mutex_unlock(&lock);
     CHECK(mq_receive(queue, text, 100, NULL) == 1 && mq_notify(queue, &event) == 0 && mq_notify(queue, NULL) == 0);
     end(queue);
+}
+
+/* Who has no place for a descriptor makes no queue. */
+static void full_table(void) {
+    struct rlimit before, few;
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    int next = dup(0);
+    CHECK(next >= 0 && close(next) == 0);
+    few = (struct rlimit){next, before.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    FAILS(mq_open(NAME, O_RDWR | O_CREAT, 0600, NULL), EMFILE);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    FAILS(mq_open(NAME, O_RDWR), ENOENT);
 }
 
 static short ready(mqd_t queue) {
@@ -474,21 +488,6 @@ static void crowd(void) {
     close(pipes[0]), close(pipes[1]);
 }
 
-/* Some checks want that a child waits in line already, which is not seen from outside: a pause of the host spoils a round. One round of
- * many must be right. */
-static void one_of_many(void (*checks)(void)) {
-    int status = -1;
-    for (int round = 0; round < 20 && status != 0; round++) {
-        pid_t child = fork();
-        if (child == 0) {
-            checks();
-            _exit(0);
-        }
-        status = status_of(child);
-    }
-    CHECK(status == 0);
-}
-
 int main(int count, char **arguments) {
     if (count == 2) {
         char byte;
@@ -496,8 +495,9 @@ int main(int count, char **arguments) {
     }
     names();
     order();
-    one_of_many(waits);
-    one_of_many(notices);
+    waits();
+    notices();
+    full_table();
     descriptors();
     limits();
     rights();

@@ -354,9 +354,10 @@ impl Process {
         name.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
-    /// Returns whether a thread's program runs or waits to, or the process itself asks.
+    /// Returns whether a thread's program runs or waits to, or is in a call that does not wait, or the process itself
+    /// asks.
     pub fn is_running(&self) -> bool {
-        let runs = |thread: &Arc<Thread>| thread.call().is_none();
+        let runs = |thread: &Arc<Thread>| thread.is_served() || thread.call().is_none();
         gyre_account::current_activity() == self.activity || self.threads.lock().iter().any(runs)
     }
 

@@ -107,6 +107,8 @@ pub struct Thread {
     pub cores: AtomicU64,
     /// The call that it is in, if that may wait: its number and one more, or [`IN_PROGRAM`].
     call: AtomicU64,
+    /// Its task has a core.
+    served: AtomicBool,
     /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other
     /// threads take. A worker keeps the memory with which it was made, even if its process executes another program.
     space: TenantLock<Arc<AddressSpace>>,
@@ -140,7 +142,9 @@ impl Thread {
             id: AtomicI32::new(id),
             process,
             attention: AtomicBool::new(false),
-            call: AtomicU64::new(u64::MAX),
+            // A worker is never in a program.
+            call: AtomicU64::new(if is_worker { u64::MAX } else { IN_PROGRAM }),
+            served: AtomicBool::new(false),
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
             signals: TenantLock::default(),
@@ -258,6 +262,18 @@ impl Thread {
     /// Returns the number of the call that it is in, if that may wait; `None` while its program runs or waits to: /proc's R.
     pub fn call(&self) -> Option<u64> {
         self.call.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Notes whether its task has a core. What it did before is seen by who learns that it has none: it stands in the line
+    /// in which it waits.
+    pub(crate) fn set_served(&self, is_served: bool) {
+        self.served.store(is_served, Ordering::Release);
+    }
+
+    /// Returns whether its task has a core: a call of it does not wait now. One that was woken and has none yet counts as
+    /// one that waits.
+    pub fn is_served(&self) -> bool {
+        self.served.load(Ordering::Acquire)
     }
 
     /// Returns whether a signal may wait that this thread must act on.
