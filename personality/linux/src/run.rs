@@ -102,13 +102,13 @@ async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context
     let mut death = pin!(thread.death());
     poll_fn(|waker| {
         thread.behalf.begin_poll(thread);
-        thread.set_served(true);
+        thread.enter_core();
         let polled = match life.as_mut().poll(waker) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => death.as_mut().poll(waker),
         };
         thread.behalf.settle(thread);
-        thread.set_served(false);
+        thread.leave_core();
         polled
     })
     .await;

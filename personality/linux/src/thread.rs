@@ -264,10 +264,15 @@ impl Thread {
         self.call.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Notes whether its task has a core. What it did before is seen by who learns that it has none: it stands in the line
-    /// in which it waits.
-    pub(crate) fn set_served(&self, is_served: bool) {
-        self.served.store(is_served, Ordering::Release);
+    /// Notes that its task has a core.
+    pub(crate) fn enter_core(&self) {
+        self.served.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that its task gives the core back. What it did before is seen by who learns of it: it stands in the line in
+    /// which it waits.
+    pub(crate) fn leave_core(&self) {
+        self.served.store(false, Ordering::Release);
     }
 
     /// Returns whether its task has a core: a call of it does not wait now. One that was woken and has none yet counts as
