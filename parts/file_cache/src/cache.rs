@@ -90,6 +90,18 @@ pub struct Room {
     pub kept_pages: usize,
 }
 
+/// An event of bytes of files in the cache, for the accounts of its cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tallied {
+    /// A page became dirty: it will be written.
+    Dirtied,
+    /// A dirty page was dropped: it will not be written.
+    Cancelled,
+}
+
+/// Told of bytes in the turn of the activity that caused it. Short, never waits.
+pub type Tally = &'static (dyn Fn(Tallied, u64) + Send + Sync);
+
 /// The notes of a file system about a page.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Notes {
@@ -133,6 +145,7 @@ pub struct FileCache {
     written: WaitQueue,
     dirty_per_activity: usize,
     room: SetOnce<Room>,
+    tally: SetOnce<Tally>,
 }
 
 impl FileCache {
@@ -151,6 +164,7 @@ impl FileCache {
             written: WaitQueue::new(),
             dirty_per_activity: options.dirty_per_activity.max(1),
             room: SetOnce::new(),
+            tally: SetOnce::new(),
         }
     }
 
@@ -162,6 +176,17 @@ impl FileCache {
     /// Sets the source of room; once. Without it, only an activity's budget counts.
     pub fn connect(&self, room: Room) {
         self.room.set(room);
+    }
+
+    /// Sets who is told of pages that become dirty, and of dirty pages that are dropped. Once, before the first file system.
+    pub fn set_tally(&self, tally: Tally) {
+        self.tally.set(tally);
+    }
+
+    fn tally(&self, what: Tallied) {
+        if let Some(tally) = self.tally.get() {
+            tally(what, PAGE_BYTES as u64);
+        }
     }
 
     /// Waits for room for some pages of the current activity. Call it after [`FileCache::begin`] refused, without
@@ -208,6 +233,7 @@ impl FileCache {
             _ => None,
         })??;
         if is_new {
+            self.tally(Tallied::Dirtied);
             self.dirtied.wake_all();
         }
         Some(page)
@@ -318,6 +344,7 @@ impl FileCache {
     pub fn mark_dirty(&self, key: PageKey) -> bool {
         let known = self.mark_dirty_for(key, self.shelf.payer());
         if known == Some(true) {
+            self.tally(Tallied::Dirtied);
             self.dirtied.wake_all();
         }
         known.is_some()
@@ -454,6 +481,7 @@ impl FileCache {
             if core::mem::take(dirty) {
                 account.remove_dirty();
                 self.dirty.lock().remove(key);
+                self.tally(Tallied::Cancelled);
             }
             true
         });

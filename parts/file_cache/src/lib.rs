@@ -35,7 +35,7 @@ pub mod shelf;
 pub mod writing;
 
 pub use account::{Account, Usage};
-pub use cache::{CacheOptions, FileCache, Outdated, PageKey, Room};
+pub use cache::{CacheOptions, FileCache, Outdated, PageKey, Room, Tallied, Tally};
 pub use contents::Contents;
 pub use fetch::{Begin, Fetch, Waiting};
 pub use shelf::{Fate, Shelf, ShelfOptions};

@@ -13,12 +13,12 @@
 use crate::pace::Pace;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::ResourceId;
+use gyre_account::{ResourceId, Storage};
 use gyre_block_merge::{AtOnce, Batch, Ticket, Work};
 use gyre_device::{DiskDevice, DiskKind, Operation, Timed, Transfer};
 use gyre_engine::{Engine, ResourceHandle, Ticks};
 use gyre_interface::block::{BlockError, Geometry};
-use gyre_interface::scsi::{Answer, Command, HostError, scsi_host};
+use gyre_interface::scsi::{Answer, Command, Direction, HostError, scsi_host};
 use gyre_message::{Labels, Port, spawn};
 use gyre_object::Bytes;
 use gyre_schedulers::Metric;
@@ -106,6 +106,7 @@ impl Gate {
     fn start(&'static self, mut batch: Batch) {
         batch.part_bytes().for_each(|bytes| self.engine.report(Metric::Bytes, bytes));
         let (origin, bytes) = (self.engine.origin(), batch.part_bytes().sum());
+        self.engine.note_storage(if batch.is_write() { Storage::Written } else { Storage::Read }, bytes);
         let transfer = transfer_of(&mut batch);
         let then = move |done| self.engine.go_on(origin, || self.end(batch, bytes, done));
         self.device.start(transfer, Box::new(then));
@@ -154,6 +155,8 @@ impl Gate {
         let bytes = command.data_bytes() as u64;
         if bytes > 0 {
             self.engine.report(Metric::Bytes, bytes);
+            let is_write = command.direction == Direction::ToUnit;
+            self.engine.note_storage(if is_write { Storage::Written } else { Storage::Read }, bytes);
         }
         let call = self.device.command(command);
         self.ticks.note_request();

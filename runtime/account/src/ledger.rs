@@ -2,6 +2,7 @@
 //! stores; everybody may read.
 
 use crate::limits::RESOURCES_MAX;
+use crate::storage::StorageTable;
 use crate::{ActivityId, ResourceId};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -95,6 +96,7 @@ pub struct Table {
     cells: Box<[Cell]>,
     /// Requests that found no place, by cell: too rare for a place in its line of cache.
     dropped: Box<[AtomicU32]>,
+    storage: StorageTable,
 }
 
 impl Table {
@@ -104,6 +106,7 @@ impl Table {
         Table {
             cells: (0..count).map(|_| Cell::default()).collect(),
             dropped: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            storage: StorageTable::new(activities),
         }
     }
 
@@ -130,6 +133,12 @@ impl Table {
         self.cells.get(index)
     }
 
+    /// Returns the bytes of disks and files, by activity.
+    #[inline]
+    pub fn storage(&self) -> &StorageTable {
+        &self.storage
+    }
+
     /// Adds all figures of `from` to those of `into`: at the end of an activity. Only this table's core may do so.
     pub fn merge(&self, from: ActivityId, into: ActivityId) {
         for resource in 0..RESOURCES_MAX {
@@ -138,6 +147,7 @@ impl Table {
             let dropped = self.dropped[self.index(from, resource)].swap(0, Ordering::Relaxed);
             self.dropped[self.index(into, resource)].fetch_add(dropped, Ordering::Relaxed);
         }
+        self.storage.merge(from, into);
     }
 
     /// Counts a request that found no place and was dropped.

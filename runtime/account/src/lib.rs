@@ -2,7 +2,7 @@
 //!
 //! * [`tree`]: who exists, under whom, with which weight; [`memory`]: what they hold, and their limits; `viewers`, `sharing`: what they
 //!   hold together.
-//! * [`ledger`]: per core, what each activity used at each resource; [`timeline`]: the gapless division of a core's time.
+//! * [`ledger`]: per core, what each activity used at each resource; [`storage`]: its bytes of disks and files; [`timeline`]: the gapless division of a core's time.
 //! * [`grant`]: the right of a service to work at another one's expense.
 //! * [`current`]: for whom a core works now.
 #![no_std]
@@ -21,6 +21,7 @@ pub mod limits;
 pub mod memory;
 mod part;
 mod sharing;
+pub mod storage;
 pub mod timeline;
 pub mod tree;
 mod viewers;
@@ -31,5 +32,6 @@ pub use current::{current, current_activity, current_resource, set_current, set_
 pub use grant::Grant;
 pub use ledger::{Cell, Column, Table};
 pub use memory::MemoryUse;
+pub use storage::Storage;
 pub use timeline::{Cause, Partition, Span, TimeLine};
 pub use tree::{Activities, ActivityError, ActivityInfo, ActivityParams};

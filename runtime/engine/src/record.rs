@@ -1,7 +1,8 @@
 //! Figures that resources report themselves: bytes, device time, queue depth.
 
 use crate::engine::Engine;
-use gyre_account::{ActivityId, Column, ResourceId, current};
+use gyre_account::storage::FIGURES;
+use gyre_account::{ActivityId, Column, ResourceId, Storage, current, current_activity};
 use gyre_schedulers::{Metric, Record};
 
 fn column(kind: Metric) -> Option<Column> {
@@ -45,6 +46,20 @@ impl Engine {
         if let Some(queue) = queue {
             self.charge(queue, kind, amount);
         }
+    }
+
+    /// Counts bytes of disks or files for the activity in hand.
+    pub fn note_storage(&self, figure: Storage, bytes: u64) {
+        self.line().table().storage().add(current_activity(), figure, bytes);
+    }
+
+    /// Returns the bytes of disks and files of an activity so far, in the order of [`Storage`]: exact for what is done. Zeroes once it is closed.
+    pub fn storage(&self, activity: ActivityId) -> [u64; FIGURES] {
+        if !self.accounts.activities.exists(activity) {
+            return [0; FIGURES];
+        }
+        let parts = self.accounts.lines().iter().map(|line| line.table().storage().read(activity));
+        parts.fold([0; FIGURES], |sum, part| core::array::from_fn(|figure| sum[figure].wrapping_add(part[figure])))
     }
 
     fn note(&self, activity: ActivityId, resource: ResourceId, kind: Metric, amount: u64) {

@@ -292,3 +292,20 @@ fn a_file_without_pages_is_known_as_such() {
     (0..6).for_each(|node| cache.forget(3, node, 0, u64::MAX));
     assert!((0..6).all(|node| cache.has_none_of(3, node)));
 }
+
+#[test]
+fn a_page_is_tallied_when_it_becomes_dirty_and_when_it_goes_unwritten() {
+    static TOLD: SpinLock<Vec<(ActivityId, Tallied, u64)>> = SpinLock::new(Vec::new());
+    let cache = cache(100, 100);
+    cache.set_tally(&|what, bytes| TOLD.lock().push((gyre_account::current_activity(), what, bytes)));
+    as_activity(1, || (0..3).for_each(|index| assert!(bring(cache, index) && cache.mark_dirty(key(index)))));
+    as_activity(2, || cache.mark_dirty(key(0)));
+    as_activity(2, || cache.start_writing(key(1)).map(Writing::done));
+    // Given up: it is dirty again, and was told before.
+    as_activity(2, || drop(cache.start_writing(key(2))));
+    as_activity(3, || cache.forget(1, 12, 0, 3));
+    let page = PAGE_BYTES as u64;
+    let dirtied = [(ActivityId(1), Tallied::Dirtied, page); 3];
+    let cancelled = [(ActivityId(3), Tallied::Cancelled, page); 2];
+    assert_eq!(*TOLD.lock(), [&dirtied[..], &cancelled[..]].concat());
+}
