@@ -79,6 +79,10 @@ pub struct DiskStatistics {
     pub read_bytes: u64,
     /// Bytes of the data of writes.
     pub written_bytes: u64,
+    /// Requests that read.
+    pub reads: u64,
+    /// Requests that wrote.
+    pub writes: u64,
     /// Flushes of a block device.
     pub flushes: u64,
     /// Times that a request found the device full and waited in the driver.

@@ -267,8 +267,14 @@ fn note(one: &mut DiskStatistics, data: &[Bytes], operation: Operation) {
     let bytes = data.iter().fold(0, |sum: u64, view| sum.saturating_add(view.len() as u64));
     one.completed = one.completed.saturating_add(1);
     match operation {
-        Operation::Read => one.read_bytes = one.read_bytes.saturating_add(bytes),
-        Operation::Write => one.written_bytes = one.written_bytes.saturating_add(bytes),
+        Operation::Read => {
+            one.read_bytes = one.read_bytes.saturating_add(bytes);
+            one.reads = one.reads.saturating_add(1);
+        }
+        Operation::Write => {
+            one.written_bytes = one.written_bytes.saturating_add(bytes);
+            one.writes = one.writes.saturating_add(1);
+        }
         Operation::Flush => one.flushes = one.flushes.saturating_add(1),
     }
 }

@@ -177,6 +177,8 @@ impl VirtioDisk {
             add(&mut sum.completed, counts.completed);
             add(&mut sum.read_bytes, counts.read_bytes);
             add(&mut sum.written_bytes, counts.written_bytes);
+            add(&mut sum.reads, counts.reads);
+            add(&mut sum.writes, counts.writes);
             add(&mut sum.flushes, counts.flushes);
         }
         sum

@@ -20,6 +20,8 @@ pub(crate) struct Counts {
     pub(crate) completed: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
     pub(crate) flushes: u64,
 }
 
@@ -33,8 +35,14 @@ impl Counts {
         add(&mut self.completed, 1);
         let bytes = total_bytes(&pending.data) as u64;
         match pending.kind {
-            Kind::Read | Kind::Command(_, Direction::FromUnit) => add(&mut self.read_bytes, bytes),
-            Kind::Write | Kind::Command(_, Direction::ToUnit) => add(&mut self.written_bytes, bytes),
+            Kind::Read | Kind::Command(_, Direction::FromUnit) => {
+                add(&mut self.read_bytes, bytes);
+                add(&mut self.reads, 1);
+            }
+            Kind::Write | Kind::Command(_, Direction::ToUnit) => {
+                add(&mut self.written_bytes, bytes);
+                add(&mut self.writes, 1);
+            }
             Kind::Flush => add(&mut self.flushes, 1),
             Kind::Command(_, Direction::Nowhere) => {}
         }

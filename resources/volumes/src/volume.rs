@@ -18,6 +18,10 @@ pub struct VolumeStatistics {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Requests that read.
+    pub reads: u64,
+    /// Requests that wrote.
+    pub writes: u64,
 }
 
 /// A partition: serves `block::Server`.
@@ -28,6 +32,8 @@ pub struct Volume {
     report: BytesReport,
     read: AtomicU64,
     written: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
 }
 
 impl Volume {
@@ -43,7 +49,16 @@ impl Volume {
         let (first, sectors) = table.partition(&entries, number, sectors)?;
         log::debug!("volume {number}: {sectors} sectors from {first} on");
         let geometry = Geometry { sectors, read_only };
-        Ok(Volume { disk, first, geometry, report, read: AtomicU64::new(0), written: AtomicU64::new(0) })
+        Ok(Volume {
+            disk,
+            first,
+            geometry,
+            report,
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        })
     }
 
     /// Returns the bytes that went through it.
@@ -51,6 +66,8 @@ impl Volume {
         VolumeStatistics {
             read_bytes: self.read.load(Ordering::Relaxed),
             written_bytes: self.written.load(Ordering::Relaxed),
+            reads: self.reads.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
         }
     }
 
@@ -90,6 +107,7 @@ impl block::Server for Volume {
         (self.report)(bytes);
         let answer = self.disk.read(sector, into).await?;
         self.read.fetch_add(bytes, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(answer)
     }
 
@@ -98,6 +116,7 @@ impl block::Server for Volume {
         (self.report)(bytes);
         self.disk.write(sector, from).await?;
         self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

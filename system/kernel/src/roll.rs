@@ -122,10 +122,7 @@ impl Roll {
     pub fn own_part(&self, index: usize, now: Moved) -> Moved {
         let Some(line) = self.lines.get(index) else { return now };
         let (before, until) = (line.before.get().unwrap_or_default(), line.after.get().unwrap_or(now));
-        Moved {
-            read_bytes: until.read_bytes.saturating_sub(before.read_bytes),
-            written_bytes: until.written_bytes.saturating_sub(before.written_bytes),
-        }
+        until.since(before)
     }
 
     fn first_place(&self) -> usize {

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::{ActivityId, ActivityInfo, Column, MemoryUse};
 use gyre_address_space::counters::{ALL, Which, of_the_machine};
-use gyre_contract::boot::{Root, TenantKind};
+use gyre_contract::boot::TenantKind;
 use gyre_contract::monitor::{
     Activity, ActivityKind, CoreTime, Event, Handling, Lock, Memory, MissingCall, Pool, Record, Resource, Snapshot,
     VERSION,
@@ -182,11 +182,7 @@ fn activity(kernel: &Kernel, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
     let index = kernel.base.index_of(info.id);
     let tenant = index.and_then(|index| kernel.base.roll.tenant(index));
     let traffic = tenant.map(|_| traffic_of(kernel, info.id)).unwrap_or_default();
-    let disk = match tenant.map(|tenant| tenant.root) {
-        Some(Root::Disk(disk)) => kernel.storage.moved_by_disk(disk),
-        Some(Root::Volume { disk, number }) => kernel.storage.moved_by_volume(disk, number),
-        _ => Moved::default(),
-    };
+    let disk = tenant.and_then(|tenant| kernel.storage.moved(tenant.root)).unwrap_or_default();
     let disk = index.map_or(disk, |index| kernel.base.roll.own_part(index, disk));
     let moved_by_cells = |kind| kernel.seats.map_or(Moved::default(), |seats| seats.moved(info.id, kind));
     let [by_cells, frames] = [DeviceKind::Disk, DeviceKind::Card].map(moved_by_cells);

@@ -13,13 +13,14 @@ use crate::base::Base;
 use crate::pci::{self, Function, functions};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::ActivityId;
+use gyre_account::{ActivityId, Storage as Stored};
 use gyre_assembly::grid::id;
 use gyre_assembly::{disk::connect, grid, reporter};
+use gyre_contract::boot::Root;
 use gyre_contract::catalogue::Resource;
-use gyre_device::DiskDevice;
+use gyre_device::{DiskDevice, DiskStatistics};
 use gyre_engine::Engine;
-use gyre_file_cache::{CacheOptions, FileCache, Usage};
+use gyre_file_cache::{CacheOptions, FileCache, Tallied, Usage};
 use gyre_interface::BytesReport;
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES, PciAddress};
@@ -28,7 +29,7 @@ use gyre_message::{Link, WaitQueue, select, sleep_ns};
 use gyre_object::SpinLock;
 use gyre_virtio::pci::{PciTransport, is_device};
 use gyre_virtio_block::{BLOCK_KIND, BlockOptions, SCSI_KIND, VirtioDisk};
-use gyre_volumes::{Volume, VolumeError};
+use gyre_volumes::{Volume, VolumeError, VolumeStatistics};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -82,6 +83,23 @@ pub struct Moved {
     pub read_bytes: u64,
     /// To the disk.
     pub written_bytes: u64,
+    /// Requests that read; 0 if they are not counted apart.
+    pub reads: u64,
+    /// Requests that wrote; 0 if they are not counted apart.
+    pub writes: u64,
+}
+
+impl Moved {
+    /// Returns what was moved since an earlier time.
+    #[must_use]
+    pub fn since(self, before: Moved) -> Moved {
+        Moved {
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            reads: self.reads.saturating_sub(before.reads),
+            writes: self.writes.saturating_sub(before.writes),
+        }
+    }
 }
 
 impl Storage {
@@ -178,11 +196,20 @@ impl Storage {
         Ok(block::Client::new(Link::new(port)))
     }
 
+    /// Returns what was moved by the disk, or the part of it, that a file system is on; `None` if it is on none.
+    pub fn moved(&self, root: Root) -> Option<Moved> {
+        match root {
+            Root::Embedded => None,
+            Root::Disk(disk) => Some(self.moved_by_disk(disk)),
+            Root::Volume { disk, number } => Some(self.moved_by_volume(disk, number)),
+        }
+    }
+
     /// Returns what was moved by a disk.
     pub fn moved_by_disk(&self, disk: u16) -> Moved {
         self.at(disk).map_or(Moved::default(), |(device, _)| {
-            let statistics = device.statistics();
-            Moved { read_bytes: statistics.read_bytes, written_bytes: statistics.written_bytes }
+            let DiskStatistics { read_bytes, written_bytes, reads, writes, .. } = device.statistics();
+            Moved { read_bytes, written_bytes, reads, writes }
         })
     }
 
@@ -191,8 +218,8 @@ impl Storage {
         let volumes = self.volumes.lock();
         let found = volumes.iter().find(|opened| opened.disk == disk && opened.number == number);
         found.map_or(Moved::default(), |opened| {
-            let statistics = opened.volume.statistics();
-            Moved { read_bytes: statistics.read_bytes, written_bytes: statistics.written_bytes }
+            let VolumeStatistics { read_bytes, written_bytes, reads, writes } = opened.volume.statistics();
+            Moved { read_bytes, written_bytes, reads, writes }
         })
     }
 
@@ -244,6 +271,11 @@ fn make_cache(base: &Base) -> &'static FileCache {
         payer: base.payer,
     };
     let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));
+    let engine = base.engine;
+    cache.set_tally(Box::leak(Box::new(move |what, bytes| match what {
+        Tallied::Dirtied => engine.note_storage(Stored::Dirtied, bytes),
+        Tallied::Cancelled => engine.note_storage(Stored::Cancelled, bytes),
+    })));
     gyre_object::register_pool("cached page", cache.pages());
     cache
 }

@@ -94,7 +94,7 @@ fn a_volume_is_a_window_of_its_disk() {
         assert!(matches!(volume.read(u64::MAX, view(0, 1)).await, Err(BlockError::OutOfRange)));
         assert_eq!(volume.read(199, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
         assert_eq!(volume.disk.read(299, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
-        assert_eq!(volume.statistics(), VolumeStatistics { read_bytes: 512, written_bytes: 512 });
+        assert_eq!(volume.statistics(), VolumeStatistics { read_bytes: 512, written_bytes: 512, reads: 1, writes: 1 });
         assert!(REPORTED.load(Ordering::Relaxed) >= 1024, "the scheduler is told");
     });
 }

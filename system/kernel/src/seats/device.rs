@@ -62,7 +62,7 @@ impl Tally {
     fn moved(&self) -> Moved {
         let [read_bytes, written_bytes] =
             [&self.read_bytes, &self.written_bytes].map(|bytes| bytes.load(Ordering::Relaxed));
-        Moved { read_bytes, written_bytes }
+        Moved { read_bytes, written_bytes, ..Moved::default() }
     }
 }
 
