@@ -370,6 +370,7 @@ impl SharedMemory {
         }
         let page = Page::fixed()?;
         pages.insert(index.offset_bytes(), page.clone());
+        self.note_page();
         Ok(page)
     }
 }

@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::files::{NodeId, files};
 use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
@@ -70,12 +70,35 @@ bitflags::bitflags! {
 #[derive(Default)]
 pub struct SharedMemory {
     pub(crate) pages: TenantLock<PageMap>,
+    /// Counts its pages and those of others of the same tenant.
+    count: Option<Arc<AtomicU64>>,
+    is_the_kernels: bool,
 }
 
 impl SharedMemory {
-    /// Makes memory of these pages, in order.
+    /// Makes memory without pages, which adds its pages to `count` as long as it holds them.
+    pub fn counted(count: &Arc<AtomicU64>) -> SharedMemory {
+        let mut memory = SharedMemory::default();
+        memory.count = Some(count.clone());
+        memory
+    }
+
+    /// Returns whether the kernel made it, of its own pages.
+    pub(crate) fn is_the_kernels(&self) -> bool {
+        self.is_the_kernels
+    }
+
+    /// Notes that it has one page more.
+    pub(crate) fn note_page(&self) {
+        if let Some(count) = &self.count {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes memory of the kernel's pages, in order.
     pub fn of_pages(pages: impl IntoIterator<Item = Page>) -> SharedMemory {
-        let memory = SharedMemory::default();
+        let mut memory = SharedMemory::default();
+        memory.is_the_kernels = true;
         {
             let mut held = memory.pages.lock();
             for (page, at) in pages.into_iter().zip((0..).step_by(PAGE_BYTES)) {
@@ -87,9 +110,15 @@ impl SharedMemory {
 
     /// Makes memory that begins with this page, for a page that the kernel writes and programs read.
     pub fn of_page(page: Page) -> SharedMemory {
-        let memory = SharedMemory::default();
-        memory.pages.lock().insert(0, page);
-        memory
+        SharedMemory::of_pages([page])
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        if let Some(count) = &self.count {
+            count.fetch_sub(self.pages.lock().len() as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -116,6 +145,7 @@ pub struct MappedFile {
     pub(crate) size: Arc<MappedSize>,
     pub(crate) path: Vec<u8>,
     passage: Option<io_stream::Client>,
+    is_in_memory: AtomicBool,
     _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -130,7 +160,18 @@ impl MappedFile {
         passage: Option<io_stream::Client>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Arc<MappedFile> {
-        Arc::new(MappedFile { client, node, size, path, passage, _keep: keep })
+        let is_in_memory = AtomicBool::new(false);
+        Arc::new(MappedFile { client, node, size, path, passage, is_in_memory, _keep: keep })
+    }
+
+    /// Notes that its file system has no disk: what programs show of it counts as shared memory.
+    pub fn set_in_memory(&self) {
+        self.is_in_memory.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether its file system has no disk.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.is_in_memory.load(Ordering::Relaxed)
     }
 
     /// Counts pages that a mapping of it has moved; waits until the scheduler grants them.

@@ -2,9 +2,10 @@
 
 use crate::AddressSpace;
 use crate::huge::HUGE;
-use crate::region::{Provider, Region};
+use crate::region::{Options, Provider, Region};
 use crate::space::State;
 use gyre_machine::USER_END;
+use gyre_object::Page;
 
 /// Bits behind the point of a proportional figure, as in Linux.
 pub const FRACTION_BITS: u32 = 12;
@@ -22,15 +23,14 @@ pub struct Kind {
     pub private: u64,
 }
 
-/// The resident memory of a program, by provider. The pages of a file's private mapping are its file's, written or
-/// not.
+/// The resident memory of a program, by provider. A copy that it wrote of a file's page is its own: private memory without a file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Private memory without a file.
     pub anonymous: Kind,
-    /// Memory shared without a file.
+    /// Memory shared without a file, and files in memory.
     pub shared: Kind,
-    /// Files.
+    /// Files on disks, and pages of the kernel that programs see.
     pub files: Kind,
     /// Bytes of huge pages.
     pub huge: u64,
@@ -70,9 +70,8 @@ impl State {
         let Some(first) = self.next_present(at).filter(|first| *first < limit) else { return limit };
         let end = (first & !(STRIDE - 1)).saturating_add(STRIDE).min(limit);
         for (from, to, region) in self.regions.parts(first, end) {
-            let kind = usage.kind(&region);
             for (_, page) in self.pages.singles(from, to) {
-                kind.add(u64::from(page.mappings()), page.len() as u64);
+                usage.kind(&region, page).add(u64::from(page.mappings()), page.len() as u64);
             }
         }
         for huge in self.pages.huge_starts(first, end).filter(|huge| *huge >= first) {
@@ -93,12 +92,20 @@ impl State {
 }
 
 impl Usage {
-    fn kind(&mut self, region: &Region) -> &mut Kind {
-        match region.provider {
+    fn kind(&mut self, region: &Region, page: &Page) -> &mut Kind {
+        match &region.provider {
             Provider::Anonymous => &mut self.anonymous,
+            _ if page.is_own() && !region.options.contains(Options::SHARED) => &mut self.anonymous,
+            Provider::Memory(memory) if memory.is_the_kernels() => &mut self.files,
             Provider::Memory(_) => &mut self.shared,
+            Provider::File(file) if file.is_in_memory() => &mut self.shared,
             Provider::File(_) => &mut self.files,
         }
+    }
+
+    /// Returns all resident bytes.
+    pub fn resident(&self) -> u64 {
+        self.anonymous.resident.saturating_add(self.shared.resident).saturating_add(self.files.resident)
     }
 
     /// Returns the program's part of all that it shows, in 2^-[`FRACTION_BITS`] bytes.
