@@ -20,6 +20,7 @@ use crate::objects::PROCESSES;
 use crate::signal::forks::Forks;
 use crate::signal::protection::Protection;
 use crate::signal::{Actions, Pending};
+use crate::task::io_figures::IoFigures;
 use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
 use crate::time::cpu_limit::CpuWatch;
@@ -133,6 +134,8 @@ pub struct Process {
     pub(crate) traced: crate::trace::Traced,
     /// Contexts of io_setup.
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
+    /// The figures of its threads that have ended, by calls; `None` until one has. Locked under the lock of its threads.
+    pub(crate) io_of_ended: TenantLock<Option<IoFigures>>,
     /// The consumption of reaped children.
     pub children_used: TenantLock<crate::tenant::Consumption>,
     /// The list of what it takes back at its end (SEM_UNDO).
@@ -208,6 +211,7 @@ impl Process {
             flow_shares: Arc::default(),
             traced: Default::default(),
             asynchronous: Default::default(),
+            io_of_ended: TenantLock::default(),
             children_used: TenantLock::default(),
             undo: Default::default(),
         })
@@ -242,7 +246,7 @@ impl Process {
 
     /// Closes its activity. Its consumption stays known until its parent has asked.
     pub(crate) fn close_activity(&self) -> Consumption {
-        let used = self.used();
+        let used = Consumption { io: self.own_io(), ..self.used() };
         *self.used_at_end.lock() = Some(used);
         self.tenant().kernel().close_activity(self.activity);
         used

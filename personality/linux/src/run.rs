@@ -18,7 +18,7 @@ use crate::signal::unhandled::{self, Cause};
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::state::{Call, State};
 use crate::table::{self, report_missing};
-use crate::task::{dispatch, exit};
+use crate::task::{dispatch, exit, io_figures};
 use crate::tenant::{NATIVE_END, NATIVE_FIRST};
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task, trace};
 use alloc::boxed::Box;
@@ -287,6 +287,7 @@ pub(crate) async fn call_on_files(thread: &Arc<Thread>, number: u64, arguments: 
 /// Hands a program the result of its call.
 #[inline]
 fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome) {
+    io_figures::count(thread, number, outcome);
     running.context.registers.rax = match outcome {
         Ok(value) => value,
         Err(error) => {

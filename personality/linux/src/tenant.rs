@@ -19,6 +19,7 @@ use crate::memory::segments::Segments;
 use crate::signal::places::Places;
 use crate::signal::unhandled::Told;
 use crate::task::doomed::Doomed;
+use crate::task::io_figures::IoFigures;
 use crate::task::tree::Tree;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
@@ -44,6 +45,8 @@ pub struct Consumption {
     pub system_ns: u64,
     /// Time that its threads and their calls waited for a turn, ns.
     pub waited_ns: u64,
+    /// Its reads and writes. Of a living process only the bytes of disks and files: its threads count their calls.
+    pub io: IoFigures,
 }
 
 impl Consumption {
@@ -54,6 +57,7 @@ impl Consumption {
             user_ns: self.user_ns.saturating_add(other.user_ns),
             system_ns: self.system_ns.saturating_add(other.system_ns),
             waited_ns: self.waited_ns.saturating_add(other.waited_ns),
+            io: self.io.plus(other.io),
         }
     }
 
@@ -64,8 +68,33 @@ impl Consumption {
             user_ns: self.user_ns.max(other.user_ns),
             system_ns: self.system_ns.max(other.system_ns),
             waited_ns: self.waited_ns.max(other.waited_ns),
+            io: self.io.combined(other.io, u64::max),
         }
     }
+}
+
+/// The work of a disk, or of a part of it, for a tenant.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct DiskUse {
+    /// The directory that its file system is attached to.
+    pub path: Vec<u8>,
+    /// Bytes from it.
+    pub read_bytes: u64,
+    /// Bytes to it.
+    pub written_bytes: u64,
+    /// Requests that read.
+    pub reads: u64,
+    /// Requests that wrote.
+    pub writes: u64,
+}
+
+/// Pages of files on disks that a tenant holds in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CacheUse {
+    /// All of them, bytes.
+    pub held_bytes: u64,
+    /// Of them, those that are to be written, bytes.
+    pub dirty_bytes: u64,
 }
 
 /// The memory of a process with a limit of its own.
@@ -120,6 +149,14 @@ pub trait KernelServices: Send + Sync + 'static {
     /// Returns the cycles of an activity by resource so far, its programs' own left out. For a trace: it looks at all cores.
     fn cycles_by_resource(&self, _activity: ActivityId) -> Vec<(u16, u64)> {
         Vec::new()
+    }
+    /// Returns what the disks of the tenant of this activity have moved for it; those of its cells left out. Looks at all queues.
+    fn disks(&self, _activity: ActivityId) -> Vec<DiskUse> {
+        Vec::new()
+    }
+    /// Returns the pages of files on disks that the tenant of this activity holds in memory.
+    fn cache(&self, _activity: ActivityId) -> CacheUse {
+        CacheUse::default()
     }
     /// Returns how much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
@@ -208,6 +245,8 @@ pub struct Tenant {
     pub tree: TenantLock<Tree>,
     /// Flushes of other cores' translations that its programs caused.
     pub tlb_shootdowns: Arc<AtomicU64>,
+    /// Pages of segments and of shared mappings without a file.
+    pub(crate) shared_pages: Arc<AtomicU64>,
     /// Processes that are to end because the first one is gone.
     pub(crate) doomed: Doomed,
     /// The waiters for words of memory.
@@ -258,6 +297,7 @@ impl Tenant {
             limits: TenantLock::new(limits),
             tree: TenantLock::default(),
             tlb_shootdowns: Arc::default(),
+            shared_pages: Arc::default(),
             doomed: Doomed::default(),
             futexes: Futexes::default(),
             segments: Segments::default(),

@@ -99,6 +99,8 @@ pub struct Thread {
     pub preferences: Preferences,
     /// Which of its calls it gets as signals.
     pub(crate) dispatch: crate::task::dispatch::Dispatch,
+    /// Counts of its calls that read and write.
+    pub(crate) call_counts: crate::task::io_figures::CallCounts,
     /// Its turn in [`crate::pulse::hand_over`].
     pub(crate) turn: crate::pulse::Turn,
     /// The payer of its work.
@@ -157,6 +159,7 @@ impl Thread {
             timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
             preferences: Preferences::default(),
             dispatch: Default::default(),
+            call_counts: Default::default(),
             turn: crate::pulse::Turn::default(),
             behalf: crate::behalf::Behalf::default(),
             cores: AtomicU64::new(u64::MAX),

@@ -1,19 +1,28 @@
 //! The kernel's services for the Linux personality: threads, activities, memory, native calls.
+//!
+//! [`Services`] answers each question of [`KernelServices`] from the part of the kernel that knows: the engine its ledger, the storage path its
+//! disks and its cache, the accounts their memory. Nothing is kept here, so that no figure is kept twice.
+//!
+//! * Times and bytes of a process are those of its activity; once that is closed they are its tenant's.
+//! * Bytes of disks are those of the bill, each file system's apart.
+//! * Calls that wait (native calls, cells) answer a future that the thread awaits.
 
 use crate::flush::FlushCores;
 use crate::kernel::Kernel;
 use crate::native;
 use crate::seats;
+use crate::storage::Moved;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
-use gyre_account::{ActivityId, Column, Grant, ResourceId};
+use gyre_account::{ActivityId, Column, Grant, ResourceId, Storage};
 use gyre_address_space::AddressSpace;
 use gyre_address_space::flush::Flush;
 use gyre_assembly::grid::{self, id};
 use gyre_assembly::reporter;
 use gyre_async_io::AsyncIo;
+use gyre_contract::boot::Volume;
 use gyre_contract::catalogue::Resource;
 use gyre_engine::snapshot::Spent;
 use gyre_engine::{COMPUTE, Engine, Mark, ThreadParams, compute};
@@ -22,7 +31,10 @@ use gyre_interface::io_stream::io_stream;
 use gyre_io_stream::IoStream;
 use gyre_linux::file::passage::Passage;
 use gyre_linux::run::{Compute, run_thread};
-use gyre_linux::tenant::{CellCall, Consumption, KernelServices, MemoryUse, NativeCall, ProcessMemory};
+use gyre_linux::task::io_figures::IoFigures;
+use gyre_linux::tenant::{
+    CacheUse, CellCall, Consumption, DiskUse, KernelServices, MemoryUse, NativeCall, ProcessMemory,
+};
 use gyre_linux::{Arguments, Thread};
 use gyre_machine::{OutOfMemory, Trap, UserContext};
 use gyre_message::Link;
@@ -118,7 +130,8 @@ impl KernelServices for Services {
         let waited_ns = of_threads.map(|row| row.columns[Column::QueueNs as usize]).sum();
         let spent = Spent::of(&figures);
         let system = spent.work().wrapping_sub(spent.user);
-        Consumption { user_ns: self.engine.ns(spent.user), system_ns: self.engine.ns(system), waited_ns }
+        let io = self.storage_of(activity);
+        Consumption { user_ns: self.engine.ns(spent.user), system_ns: self.engine.ns(system), waited_ns, io }
     }
 
     fn cycles_by_resource(&self, activity: ActivityId) -> Vec<(u16, u64)> {
@@ -135,6 +148,19 @@ impl KernelServices for Services {
         let own_room = total_bytes.saturating_sub(used);
         let free_bytes = own_room.min(activities.memory_room(tenant));
         MemoryUse { total_bytes, free_bytes, others_bytes: own_room.saturating_sub(free_bytes) }
+    }
+
+    fn disks(&self, activity: ActivityId) -> Vec<DiskUse> {
+        self.kernel.base.index_of(activity).map(|index| self.disks_of(index)).unwrap_or_default()
+    }
+
+    fn cache(&self, activity: ActivityId) -> CacheUse {
+        let bytes = |pages: usize| (pages as u64).saturating_mul(gyre_machine::PAGE_BYTES as u64);
+        let usage = self.kernel.storage.cache_usage(activity);
+        usage.map_or(CacheUse::default(), |usage| CacheUse {
+            held_bytes: bytes(usage.held),
+            dirty_bytes: bytes(usage.dirty),
+        })
     }
 
     fn process_memory(&self, activity: ActivityId) -> Option<ProcessMemory> {
@@ -172,6 +198,39 @@ impl KernelServices for Services {
 
     fn flush(&self) -> &'static dyn Flush {
         self.flush
+    }
+}
+
+impl Services {
+    /// Returns what the disks of a tenant have moved for it: its root's, as on the bill, and its volumes'.
+    fn disks_of(&self, index: usize) -> Vec<DiskUse> {
+        let Kernel { base, storage, .. } = self.kernel;
+        let Some(tenant) = base.roll.tenant(index) else { return Vec::new() };
+        let root = storage.moved(tenant.root).map(|moved| (&b"/"[..], base.roll.own_part(index, moved)));
+        let of_volume = |volume: &'static Volume| Some((volume.path.as_bytes(), storage.moved(volume.root)?));
+        let all = root.into_iter().chain(tenant.volumes.iter().filter_map(of_volume));
+        all.map(|(path, Moved { read_bytes, written_bytes, reads, writes })| DiskUse {
+            path: path.to_vec(),
+            read_bytes,
+            written_bytes,
+            reads,
+            writes,
+        })
+        .collect()
+    }
+
+    /// Returns the bytes of disks and files of a process. What is written in a process's own name went past the cache; pages are written
+    /// back in its tenant's.
+    fn storage_of(&self, activity: ActivityId) -> IoFigures {
+        let figures = self.engine.storage(activity);
+        let of = |figure: Storage| figures[figure as usize];
+        let direct = if activity.is_member() { of(Storage::Written) } else { 0 };
+        IoFigures {
+            read_bytes: of(Storage::Read),
+            written_bytes: of(Storage::Dirtied).saturating_add(direct),
+            cancelled_bytes: of(Storage::Cancelled),
+            ..IoFigures::default()
+        }
     }
 }
 

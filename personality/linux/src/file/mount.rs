@@ -24,6 +24,13 @@ pub struct Mount {
     pub kind: &'static str,
 }
 
+impl Mount {
+    /// Returns whether its files are in memory alone.
+    pub fn is_in_memory(&self) -> bool {
+        self.kind == "tmpfs"
+    }
+}
+
 /// A node of a mounted file system.
 #[derive(Clone)]
 pub struct Place {

@@ -81,7 +81,11 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let ring = (flags & raw::MAP_ANONYMOUS == 0 && shared).then(|| ring_pages(thread, a.int(4), offset, a.word(1)));
     let (provider, rights_max, first_index) = match (flags & raw::MAP_ANONYMOUS != 0, shared, ring.flatten()) {
         (true, false, _) => (Provider::Anonymous, Rights::all(), PageIndex::FIRST),
-        (true, true, _) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all(), PageIndex::FIRST),
+        (true, true, _) => (
+            Provider::Memory(Arc::new(SharedMemory::counted(&thread.tenant().shared_pages))),
+            Rights::all(),
+            PageIndex::FIRST,
+        ),
         (false, _, Some(found)) => {
             let (memory, first) = found?;
             (Provider::Memory(memory), Rights::READ | Rights::WRITE, PageIndex::FIRST.plus(first).ok_or(Errno::EINVAL)?)
@@ -146,6 +150,9 @@ fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool)
     let known = &files.tenant().mapped;
     let (size, entry) = known.enter(place, file.keep);
     let mapped = MappedFile::new(file.client, file.node, size, file.path, file.passage, Some(entry));
+    if place.mount.is_in_memory() {
+        mapped.set_in_memory();
+    }
     Ok((Provider::File(mapped), rights_max))
 }
 

@@ -17,6 +17,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
 use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_object::TenantLock;
 use linux_raw_sys::general as raw;
@@ -61,8 +62,8 @@ struct Table {
 pub struct Segments(TenantLock<Table>);
 
 impl Segment {
-    fn new(bytes: u64, process: i32) -> Segment {
-        let memory = Arc::new(SharedMemory::default());
+    fn new(bytes: u64, process: i32, count: &Arc<AtomicU64>) -> Segment {
+        let memory = Arc::new(SharedMemory::counted(count));
         Segment {
             bytes,
             memory: Arc::downgrade(&memory),
@@ -167,7 +168,7 @@ pub fn shmget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let fits = |segment: &Segment| if bytes > segment.bytes { Err(Errno::EINVAL) } else { Ok(()) };
     let make = || match bytes == 0 || bytes > BYTES_MAX || flags & HUGE_PAGES != 0 {
         true => Err(Errno::EINVAL),
-        false => Ok(Segment::new(bytes, thread.process().id())),
+        false => Ok(Segment::new(bytes, thread.process().id(), &thread.tenant().shared_pages)),
     };
     Ok(u64::from(table.segments.get(&request, fits, make)?))
 }

@@ -94,7 +94,11 @@ pub(crate) fn remove(thread: &Arc<Thread>) {
     process.tenant().tree.lock().remove_thread(thread.id());
     let last = {
         let mut threads = process.threads.lock();
+        let before = threads.len();
         threads.retain(|other| !Arc::ptr_eq(other, thread));
+        if threads.len() < before {
+            process.note_io_of_ended(thread);
+        }
         threads.is_empty()
     };
     process.tell_some();

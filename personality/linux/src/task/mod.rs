@@ -7,6 +7,7 @@ pub(crate) mod dispatch;
 pub(crate) mod doomed;
 pub mod exit;
 pub mod identity;
+pub mod io_figures;
 pub mod io_priority;
 pub mod launch;
 pub mod limits;

@@ -16,8 +16,14 @@ pub struct Usage {
     user: TimeVal,
     system: TimeVal,
     resident_kib_max: i64,
-    unused: [i64; 13],
+    unused: [i64; 6],
+    disk_reads: i64,
+    disk_writes: i64,
+    unused_too: [i64; 5],
 }
+
+/// The unit of `ru_inblock` and `ru_oublock`, bytes.
+const BLOCK_BYTES: u64 = 512;
 
 const _: () = assert!(size_of::<Usage>() == 144);
 
@@ -28,7 +34,10 @@ impl Usage {
             user: TimeVal::from_ns(used.user_ns),
             system: TimeVal::from_ns(used.system_ns),
             resident_kib_max: (resident_bytes / 1024) as i64,
-            unused: [0; 13],
+            unused: [0; 6],
+            disk_reads: (used.io.read_bytes / BLOCK_BYTES) as i64,
+            disk_writes: (used.io.written_bytes / BLOCK_BYTES) as i64,
+            unused_too: [0; 5],
         }
     }
 }

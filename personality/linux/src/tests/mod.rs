@@ -4,6 +4,7 @@
 mod document;
 mod families;
 mod futexes;
+mod io_figures;
 mod message_queues;
 mod programs;
 mod pulse;

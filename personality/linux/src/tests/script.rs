@@ -193,7 +193,7 @@ impl KernelServices for TestKernel {
     }
 
     fn consumption(&self, _activity: ActivityId) -> Consumption {
-        Consumption { user_ns: 5_000_000, system_ns: 7_000_000, waited_ns: 1_000_000 }
+        Consumption { user_ns: 5_000_000, system_ns: 7_000_000, waited_ns: 1_000_000, ..Consumption::default() }
     }
 
     fn memory(&self, _activity: ActivityId) -> MemoryUse {

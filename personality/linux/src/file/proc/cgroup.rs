@@ -2,11 +2,12 @@
 //!
 //! The tenant is the root of its hierarchy, and has no groups below. Nothing can be written: the machine's owner sets the limits.
 
-use super::ProcFs;
 use super::system::cores;
-use super::tree::Body::{Directory, Processes, Text};
+use super::tree::Body::{Directory, Processes, Text, Waits};
 use super::tree::{Row, Tree};
 use super::view::Bounds;
+use super::{ProcFs, figures};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
@@ -15,7 +16,7 @@ pub(super) static TREE: Tree = Tree { rows: ROWS, magic: 0x6367_7270, is_there: 
 
 const ROWS: &[Row] = &[
     ("", Directory),
-    ("cgroup.controllers", Text(|_| "cpuset cpu memory pids\n".into())),
+    ("cgroup.controllers", Text(|_| "cpuset cpu io memory pids\n".into())),
     ("cgroup.events", Text(|_| "populated 1\nfrozen 0\n".into())),
     ("cgroup.procs", Processes),
     ("cgroup.subtree_control", Text(|_| "\n".into())),
@@ -26,8 +27,10 @@ const ROWS: &[Row] = &[
     ("cpuset.cpus.effective", Text(|_| cores())),
     ("cpuset.mems", Text(|_| "0\n".into())),
     ("cpuset.mems.effective", Text(|_| "0\n".into())),
+    ("io.stat", Text(figures::io_stat)),
     ("memory.current", Text(|proc| memory(proc, |total, free| total.saturating_sub(free)))),
     ("memory.max", Text(|proc| memory(proc, |total, _| total))),
+    ("memory.stat", Waits(|proc| Box::pin(figures::memory_stat(proc)))),
     ("memory.swap.current", Text(|_| "0\n".into())),
     ("memory.swap.max", Text(|_| "0\n".into())),
     ("pids.current", Text(|proc| format!("{}\n", bounds(proc).threads))),

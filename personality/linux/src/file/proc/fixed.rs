@@ -11,12 +11,14 @@
 //! /proc/PID is in [`super::process_files`], /sys in a tree of its own.
 
 use super::ProcFs;
-use super::tree::Body::{Directory, Link, Name, Number, Objects, SelfLink, Text, ThreadSelf};
+use super::figures;
+use super::tree::Body::{Directory, Link, Name, Number, Objects, SelfLink, Text, ThreadSelf, Waits};
 use super::tree::{self, Row, Tree};
 use super::view::Doings;
 use crate::ipc::{self, posix};
 use crate::load::shown;
 use crate::time::{NS_PER_S, monotonic_ns};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -40,7 +42,7 @@ const ROWS: &[Row] = &[
     ("diskstats", Text(|_| String::new())),
     ("filesystems", Text(|_| "nodev\tproc\nnodev\tsysfs\nnodev\ttmpfs\nnodev\tcgroup2\n\text2\n".into())),
     ("loadavg", Text(loadavg)),
-    ("meminfo", Text(meminfo)),
+    ("meminfo", Waits(|proc| Box::pin(figures::meminfo(proc)))),
     ("modules", Text(|_| String::new())),
     ("partitions", Text(|_| "major minor  #blocks  name\n\n".into())),
     ("stat", Text(stat)),
@@ -143,23 +145,6 @@ fn cpuinfo(_: &ProcFs) -> String {
 pub(super) fn online() -> Vec<usize> {
     let cores = gyre_machine::online_cores();
     (0..gyre_machine::CORES_MAX).filter(|core| cores >> core & 1 == 1).collect()
-}
-
-pub(super) fn meminfo(proc: &ProcFs) -> String {
-    let (total, free) = proc.processes().map_or((0, 0), |processes| processes.memory_bytes());
-    let line = |name: &str, bytes: u64| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes / 1024);
-    [
-        ("MemTotal", total),
-        ("MemFree", free),
-        ("MemAvailable", free),
-        ("Buffers", 0),
-        ("Cached", 0),
-        ("SwapTotal", 0),
-        ("SwapFree", 0),
-    ]
-    .into_iter()
-    .map(|(name, bytes)| line(name, bytes))
-    .collect()
 }
 
 /// Hundredths of a second, the unit of /proc (USER_HZ).

@@ -9,10 +9,12 @@
 //! ```
 
 mod cgroup;
+mod figures;
 mod fixed;
 mod maps;
 mod network;
 mod process_files;
+mod resident;
 mod rollup;
 mod smaps;
 mod system;
@@ -344,8 +346,12 @@ impl ProcFs {
             Node::Fixed(index) if let Some(kind) = self.tree.list_of(index) => {
                 return bytes_of(&Box::pin(self.list_ipc(kind, offset, bytes)).await);
             }
+            Node::Fixed(index) if let Some(make) = self.tree.waiting(index) => make(self).await.into_bytes(),
             Node::Fixed(index) => self.tree.contents(self, index)?,
             Node::Process { id, kind: Kind::Rollup, .. } => Box::pin(rollup::text(self.view(id)?)).await?,
+            Node::Process { id, kind: kind @ (Kind::Status | Kind::Statm), .. } => {
+                Box::pin(resident::text(self.view(id)?, kind)).await?
+            }
             Node::Process { id, kind, descriptor } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());

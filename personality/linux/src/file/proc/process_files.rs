@@ -19,6 +19,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_address_space::Usage;
 use gyre_interface::files::{FileError, NodeKind};
 
 macro_rules! kinds {
@@ -92,6 +93,8 @@ kinds! {
     59 SetGroups "setgroups" File 0o444,
     60 CpuSet "cpuset" File 0o444,
     61 MountFigures "mountstats" File 0o400,
+    62 Io "io" File 0o400,
+    63 ThreadIo "" File 0o400,
 }
 
 /// The name spaces of a process; all of a tenant's processes are in the same ones.
@@ -102,6 +105,8 @@ const NAMESPACE_FIRST: u64 = 4_026_531_840;
 
 /// A thread's directory has no such name: else it would hold itself.
 const TASKS: &[u8] = b"task";
+/// A thread's file of this name has other figures than its process's.
+const IO: &[u8] = b"io";
 
 fn file(id: i32, kind: Kind) -> Node {
     Node::Process { id, kind, descriptor: 0 }
@@ -119,6 +124,7 @@ pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     };
     match kind {
         Kind::Directory => in_list(NAMES),
+        Kind::Task if name == IO => Some(file(id, Kind::ThreadIo)),
         Kind::Task => in_list(NAMES).filter(|_| name != TASKS),
         Kind::Network => Some(Node::Process { id, kind: Kind::NetworkFile, descriptor: network::number(name)? }),
         Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
@@ -206,13 +212,11 @@ pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8
 pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     Ok(match kind {
         Kind::Stat => stat(view).into_bytes(),
-        Kind::Status => status(view).into_bytes(),
         Kind::CommandLine => view.arguments.clone(),
         Kind::Comm => [&view.name[..], b"\n"].concat(),
         Kind::Limits => limits(view).into_bytes(),
         Kind::Mounts => mounts(proc).into_bytes(),
         Kind::MountInfo => mount_info(proc).into_bytes(),
-        Kind::Statm => statm(view).into_bytes(),
         Kind::Environment => view.environment.clone(),
         Kind::OomScoreAdjust => format!("{}\n", view.out_of_memory_adjustment).into_bytes(),
         Kind::OomAdjust => format!("{}\n", view.out_of_memory_adjustment.saturating_mul(17) / 1000).into_bytes(),
@@ -224,6 +228,10 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::CpuSet => b"/\n".to_vec(),
         Kind::SchedulerFigures => {
             format!("{} {} 0\n", view.user_ns.saturating_add(view.system_ns), view.waited_ns).into_bytes()
+        }
+        Kind::Io => proc.processes().and_then(|all| all.io(view.process)).ok_or(FileError::NotFound)?.into_bytes(),
+        Kind::ThreadIo => {
+            proc.processes().and_then(|all| all.io_of_thread(view.thread)).ok_or(FileError::NotFound)?.into_bytes()
         }
         Kind::TimerSlack => format!("{}\n", view.timer_slack_ns).into_bytes(),
         Kind::LoginUser | Kind::LoginSession => format!("{}", u32::MAX).into_bytes(),
@@ -243,6 +251,8 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         | Kind::Current
         | Kind::Root
         | Kind::Rollup
+        | Kind::Status
+        | Kind::Statm
         | Kind::NetworkFile
         | Kind::Maps
         | Kind::Smaps
@@ -277,7 +287,7 @@ fn stat(view: &ProcessView) -> String {
     )
 }
 
-fn status(view: &ProcessView) -> String {
+pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
     let name = String::from_utf8_lossy(&view.name);
     let word = match view.state {
         'R' => "running",
@@ -291,7 +301,7 @@ fn status(view: &ProcessView) -> String {
     let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nRssAnon:\t{:8} kB\nRssFile:\t{:8} kB\nRssShmem:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
@@ -300,7 +310,10 @@ fn status(view: &ProcessView) -> String {
         four([who.group, who.group_effective, who.group_saved, who.group_of_files]),
         view.virtual_bytes / 1024,
         view.space.as_ref().map_or(0, |space| space.locked_bytes()) / 1024,
-        view.resident_bytes / 1024,
+        usage.resident() / 1024,
+        usage.anonymous.resident / 1024,
+        usage.files.resident / 1024,
+        usage.shared.resident / 1024,
         view.threads,
         view.signal_places.0,
         view.signal_places.1,
@@ -323,11 +336,6 @@ fn capabilities(has: &Capabilities) -> String {
         ("Amb", has.ambient),
     ];
     sets.iter().map(|(name, set)| format!("Cap{name}:\t{:016x}\n", set.bits())).collect()
-}
-
-fn statm(view: &ProcessView) -> String {
-    let pages = |bytes: u64| bytes / 4096;
-    format!("{} {} 0 0 0 {} 0\n", pages(view.virtual_bytes), pages(view.resident_bytes), pages(view.virtual_bytes))
 }
 
 const LIMITS: &[(&str, &str)] = &[

@@ -1,7 +1,8 @@
 //! /sys (sysfs(5)): the cores and the one node of memory, as programs that size themselves look them up.
 
 use super::ProcFs;
-use super::fixed::{meminfo, online};
+use super::figures::memory_line;
+use super::fixed::online;
 use super::tree::Body::{Directory, Text};
 use super::tree::{Row, Tree};
 use alloc::format;
@@ -89,5 +90,6 @@ fn mask() -> String {
 }
 
 fn node_memory(proc: &ProcFs) -> String {
-    meminfo(proc).lines().take(2).map(|line| format!("Node 0 {line}\n")).collect()
+    let (total, free) = proc.processes().map_or((0, 0), |processes| processes.memory_bytes());
+    format!("Node 0 {}Node 0 {}", memory_line("MemTotal", total), memory_line("MemFree", free))
 }

@@ -16,13 +16,15 @@ use super::view::{Bounds, Doings, ProcessView, Processes};
 use crate::credentials::Capability;
 use crate::file::context::FileContext;
 use crate::ipc;
-use crate::task::{shortage, system};
+use crate::task::{io_figures, shortage, system};
+use crate::tenant::{CacheUse, DiskUse};
 use crate::time::cycles_to_ns;
 use crate::{Process, Tenant};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_address_space::AddressSpace;
 use gyre_interface::files::FileError;
 
 /// Numbers of processes or threads that are answered at once.
@@ -138,6 +140,16 @@ impl Processes for Tenant {
         Some(shortage::score(&process))
     }
 
+    fn io(&self, process: i32) -> Option<String> {
+        let process = self.tree.lock().process(process)?;
+        Some(io_figures::text(process.io_figures()))
+    }
+
+    fn io_of_thread(&self, thread: i32) -> Option<String> {
+        let thread = self.tree.lock().thread(thread)?;
+        Some(thread.io_text())
+    }
+
     fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)> {
         Tenant::ipc_lines(self, kind, first)
     }
@@ -165,6 +177,26 @@ impl Processes for Tenant {
     fn memory_bytes(&self) -> (u64, u64) {
         let memory = self.kernel().memory(self.activity());
         (memory.total_bytes, memory.free_bytes)
+    }
+
+    fn shared_bytes(&self) -> u64 {
+        self.shared_pages.load(Ordering::Relaxed).saturating_mul(gyre_machine::PAGE_BYTES as u64)
+    }
+
+    fn cache(&self) -> CacheUse {
+        self.kernel().cache(self.activity())
+    }
+
+    fn disks(&self) -> Vec<DiskUse> {
+        self.kernel().disks(self.activity())
+    }
+
+    fn spaces(&self) -> Vec<Arc<AddressSpace>> {
+        let processes = self.tree.lock().processes();
+        let mut spaces: Vec<_> = processes.iter().map(|process| process.space()).collect();
+        spaces.sort_unstable_by_key(|space| Arc::as_ptr(space).addr());
+        spaces.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        spaces
     }
 
     fn doings(&self) -> Doings {

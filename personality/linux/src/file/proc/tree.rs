@@ -5,9 +5,12 @@
 
 use super::ProcFs;
 use crate::ipc;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
 use gyre_interface::files::{FileError, NodeKind};
 
 /// The contents of a row.
@@ -19,6 +22,8 @@ pub(super) enum Body {
     /// /proc/thread-self.
     ThreadSelf,
     Text(fn(&ProcFs) -> String),
+    /// A text for which others are asked.
+    Waits(for<'a> fn(&'a ProcFs) -> Making<'a>),
     /// The numbers of all processes.
     Processes,
     /// The objects of a kind.
@@ -37,6 +42,9 @@ pub enum Name {
     /// The domain name of uname.
     Domain,
 }
+
+/// The making of a text.
+pub(super) type Making<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 /// A path and its contents.
 pub(super) type Row = (&'static str, Body);
@@ -65,7 +73,7 @@ impl Tree {
         Some(match self.row(index)?.1 {
             Body::Directory => (NodeKind::Directory, 0o555),
             Body::Link(_) | Body::SelfLink | Body::ThreadSelf => (NodeKind::SymbolicLink, 0o777),
-            Body::Text(_) | Body::Processes | Body::Objects(_) => (NodeKind::File, 0o444),
+            Body::Text(_) | Body::Waits(_) | Body::Processes | Body::Objects(_) => (NodeKind::File, 0o444),
             Body::Name(_) | Body::Number(..) => (NodeKind::File, 0o644),
         })
     }
@@ -119,6 +127,14 @@ impl Tree {
         }
     }
 
+    /// Returns what makes a text for which others are asked.
+    pub(super) fn waiting(&self, index: usize) -> Option<for<'a> fn(&'a ProcFs) -> Making<'a>> {
+        match self.row(index)?.1 {
+            Body::Waits(make) => Some(make),
+            _ => None,
+        }
+    }
+
     /// Returns the text of a file.
     ///
     /// # Errors
@@ -129,7 +145,7 @@ impl Tree {
             Body::Name(name) => Ok(format!("{}\n", proc.name(*name)).into_bytes()),
             Body::Number(first, _) => Ok(format!("{}\n", proc.number(index).unwrap_or(*first)).into_bytes()),
             Body::Directory => Err(FileError::IsDirectory),
-            Body::Link(_) | Body::SelfLink | Body::ThreadSelf | Body::Processes | Body::Objects(_) => {
+            Body::Link(_) | Body::SelfLink | Body::ThreadSelf | Body::Waits(_) | Body::Processes | Body::Objects(_) => {
                 Err(FileError::Invalid)
             }
         }

@@ -4,6 +4,7 @@ use super::tree::Name;
 use crate::credentials::Credentials;
 use crate::file::context::FileContext;
 use crate::ipc;
+use crate::tenant::{CacheUse, DiskUse};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -128,6 +129,10 @@ pub trait Processes: Send + Sync {
     fn set_out_of_memory_adjustment(&self, id: i32, to: i32) -> Result<(), FileError>;
     /// Returns the rank of a process if the tenant is out of memory, 0 to 2000.
     fn out_of_memory_score(&self, id: i32) -> Option<i32>;
+    /// Returns the text of a process's io file.
+    fn io(&self, process: i32) -> Option<String>;
+    /// Returns the text of a thread's io file; `None` for one that has ended.
+    fn io_of_thread(&self, thread: i32) -> Option<String>;
     /// Returns some lines of the tenant's shared memory, semaphores or message queues from an index on, each with its
     /// index; none if there are no more.
     fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)>;
@@ -137,6 +142,14 @@ pub trait Processes: Send + Sync {
     fn bounds(&self) -> Bounds;
     /// Returns total and free memory of the tenant, bytes.
     fn memory_bytes(&self) -> (u64, u64);
+    /// Returns the bytes of segments and of shared mappings without a file.
+    fn shared_bytes(&self) -> u64;
+    /// Returns the pages of files on disks that the tenant holds in memory.
+    fn cache(&self) -> CacheUse;
+    /// Returns what the tenant's disks have moved for it.
+    fn disks(&self) -> Vec<DiskUse>;
+    /// Returns the memory of each process that lives, each once.
+    fn spaces(&self) -> Vec<Arc<AddressSpace>>;
     /// Returns the activity of the tenant's processes so far.
     fn doings(&self) -> Doings;
 }

@@ -4,6 +4,7 @@ mod advice;
 mod depth;
 mod epoll;
 mod fetched;
+mod figures;
 mod files;
 mod mappings;
 mod passages;

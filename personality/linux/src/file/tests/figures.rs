@@ -1,0 +1,71 @@
+//! Memory by kind: Shmem, the lines of status and statm, the cgroup's files.
+
+use super::world::{User, run};
+use linux_raw_sys::general as raw;
+use std::string::String;
+
+const PAGE: u64 = 4096;
+
+async fn text(user: &User, path: &str) -> String {
+    let file = user.open(path, raw::O_RDONLY, 0).await.unwrap();
+    String::from_utf8(user.read(file, 8192).await.unwrap()).unwrap()
+}
+
+async fn figure(user: &User, path: &str, key: &str) -> u64 {
+    let text = text(user, path).await;
+    let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("{key} in {text}"));
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+async fn call(user: &User, number: u64, arguments: [u64; 6]) -> u64 {
+    crate::run::system_call(&user.thread, number, crate::Arguments(arguments)).await.unwrap()
+}
+
+/// Maps pages and writes to each.
+async fn map(user: &User, pages: u64, flags: u32, descriptor: u64) -> u64 {
+    let at = call(user, 9, [0, pages * PAGE, 3, u64::from(flags), descriptor, 0]).await;
+    for page in 0..pages {
+        user.thread.space().copy_out(at + page * PAGE, &[1]).await.unwrap();
+    }
+    at
+}
+
+#[test]
+fn memory_without_a_disk_is_shared_memory_as_long_as_somebody_holds_it() {
+    run(|user| async move {
+        let user = &user;
+        let shared = figure(user, "/proc/meminfo", "Shmem:").await;
+        let own = figure(user, "/proc/self/status", "RssShmem:").await;
+        user.file("/tmp/some", &[1; 3 * PAGE as usize]).await;
+        assert_eq!(figure(user, "/proc/meminfo", "Shmem:").await - shared, 12);
+        let at = map(user, 5, raw::MAP_SHARED | raw::MAP_ANONYMOUS, u64::MAX).await;
+        assert_eq!(figure(user, "/proc/meminfo", "Shmem:").await - shared, 32);
+        assert_eq!(figure(user, "/proc/meminfo", "Cached:").await, figure(user, "/proc/meminfo", "Shmem:").await);
+        let file = user.open("/tmp/some", raw::O_RDWR, 0).await.unwrap();
+        let before = user.thread.space().usage().await.anonymous.resident;
+        map(user, 2, raw::MAP_PRIVATE | raw::MAP_ANONYMOUS, u64::MAX).await;
+        map(user, 3, raw::MAP_SHARED, file).await;
+        // A copy of a file's page is the program's own.
+        map(user, 1, raw::MAP_PRIVATE, file).await;
+        assert_eq!(user.thread.space().usage().await.anonymous.resident - before, 3 * PAGE);
+        assert_eq!(figure(user, "/proc/self/status", "RssShmem:").await - own, 32);
+        let status = text(user, "/proc/self/status").await;
+        let of = |key: &str| {
+            let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+            line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        };
+        assert_eq!(of("VmRSS:"), of("RssAnon:") + of("RssFile:") + of("RssShmem:"));
+        let statm = text(user, "/proc/self/statm").await;
+        let pages: std::vec::Vec<u64> =
+            statm.split_ascii_whitespace().take(3).map(|word| word.parse().unwrap()).collect();
+        assert_eq!(pages[2] * 4, of("RssFile:") + of("RssShmem:"));
+        call(user, 11, [at, 5 * PAGE, 0, 0, 0, 0]).await;
+        assert_eq!(figure(user, "/proc/meminfo", "Shmem:").await - shared, 12, "nobody maps it any more");
+        let group = "/sys/fs/cgroup/memory.stat";
+        assert_eq!(figure(user, group, "shmem ").await, (shared + 12) * 1024);
+        assert_eq!(figure(user, group, "file ").await, (shared + 12) * 1024);
+        assert_eq!(figure(user, group, "file_dirty ").await, 0);
+        assert!(figure(user, group, "anon ").await.is_multiple_of(PAGE));
+        assert_eq!(text(user, "/sys/fs/cgroup/io.stat").await, "", "it has no disk");
+    });
+}
