@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MANY = 10000, USES = 1000, PAUSE_NS = 1000000, SETTLE_S = 5, TOLD = 4096, SOME_FILES = 100 };
+enum { MANY = 10000, USES = 1000, PAUSE_NS = 1000000, SETTLE_S = 5, TOLD = 1 << 20, SOME_FILES = 100 };
 
 struct message {
     long type;
@@ -118,7 +118,7 @@ static void neighbour(void) {
 }
 
 static void did(long times) {
-    if (times % TOLD == 0) printf("objects: did %ld\n", times);
+    if (times % TOLD == 0 || times == MANY) printf("objects: did %ld\n", times);
 }
 
 static void rest(void) {

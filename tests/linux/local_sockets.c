@@ -33,12 +33,71 @@ static void pairs(void)
     close(ends[0]), close(ends[1]);
 }
 
+/* The error that waits at a socket. */
+static int pending(int socket)
+{
+    int error = -1;
+    socklen_t room = sizeof error;
+    CHECK(getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &room) == 0);
+    return error;
+}
+
+/* A peer that goes and leaves something unread resets the connection: told once, after what it sent on a stream, before it on messages. */
+static void resets(void)
+{
+    int ends[2];
+    char text[16];
+    for (int round = 0; round < 2; round++) {
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+        CHECK(write(ends[0], "unread", 6) == 6 && write(ends[1], "last", 4) == 4 && close(ends[1]) == 0);
+        struct pollfd entry = {ends[0], POLLIN | POLLRDHUP, 0};
+        CHECK(poll(&entry, 1, 0) == 1 && entry.revents == (POLLIN | POLLERR | POLLHUP | POLLRDHUP));
+        if (round) CHECK(pending(ends[0]) == ECONNRESET && pending(ends[0]) == 0);
+        FAILS(send(ends[0], "x", 1, MSG_NOSIGNAL), EPIPE);
+        CHECK(read(ends[0], text, 16) == 4);
+        if (!round) FAILS(read(ends[0], text, 16), ECONNRESET);
+        CHECK(read(ends[0], text, 16) == 0);
+        CHECK(poll(&entry, 1, 0) == 1 && entry.revents == (POLLIN | POLLHUP | POLLRDHUP));
+        close(ends[0]);
+    }
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    CHECK(write(ends[0], "unread", 6) == 6 && write(ends[1], "last", 4) == 4 && close(ends[1]) == 0);
+    FAILS(read(ends[0], text, 16), ECONNRESET);
+    CHECK(read(ends[0], text, 16) == 4 && read(ends[0], text, 16) == 0);
+    close(ends[0]);
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    CHECK(write(ends[0], "unread", 6) == 6 && close(ends[1]) == 0);
+    FAILS(send(ends[0], "x", 1, MSG_NOSIGNAL), ECONNRESET);
+    FAILS(send(ends[0], "x", 1, MSG_NOSIGNAL), EPIPE);
+    close(ends[0]);
+}
+
 static socklen_t name_address(struct sockaddr_un *address, const char *name, size_t bytes)
 {
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
     memcpy(address->sun_path, name, bytes);
     return offsetof(struct sockaddr_un, sun_path) + bytes;
+}
+
+/* Connections that nobody has accepted are reset when their listener closes. */
+static void a_backlog_is_reset(void)
+{
+    struct sockaddr_un address;
+    char name[] = "\0local-sockets-backlog";
+    socklen_t length = name_address(&address, name, sizeof name);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0), idle = socket(AF_UNIX, SOCK_STREAM, 0), sender = socket(AF_UNIX, SOCK_STREAM, 0);
+    char text[8];
+    CHECK(bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 5) == 0);
+    CHECK(connect(idle, (struct sockaddr *)&address, length) == 0 && connect(sender, (struct sockaddr *)&address, length) == 0);
+    CHECK(write(sender, "hello", 5) == 5 && close(listener) == 0);
+    struct pollfd entry = {idle, POLLIN | POLLRDHUP, 0};
+    CHECK(poll(&entry, 1, 0) == 1 && entry.revents == (POLLIN | POLLERR | POLLHUP | POLLRDHUP));
+    FAILS(read(idle, text, 8), ECONNRESET);
+    CHECK(read(idle, text, 8) == 0 && pending(idle) == 0);
+    FAILS(send(sender, "x", 1, MSG_NOSIGNAL), EPIPE);
+    CHECK(pending(sender) == ECONNRESET && read(sender, text, 8) == 0);
+    close(idle), close(sender);
 }
 
 static void names(const char *name, size_t bytes)
@@ -142,6 +201,8 @@ int main(void)
     char hidden[32];
     enter_directory();
     pairs();
+    resets();
+    a_backlog_is_reset();
     names("socket", 7);
     hidden[0] = 0;
     sprintf(hidden + 1, "gyre-%d", getpid());

@@ -81,6 +81,25 @@ int main(void)
     int fresh = socket(AF_INET, SOCK_STREAM, 0);
     FAILS(recv(fresh, text, 1, 0), ENOTCONN);
     FAILS(getpeername(fresh, (struct sockaddr *)&peer, &length), ENOTCONN);
+    /* One that was reset before it is accepted is accepted, and has no peer any more; what it sent before can be read. */
+    length = sizeof address;
+    int late = socket(AF_INET, SOCK_STREAM, 0), gone = socket(AF_INET, SOCK_STREAM, 0);
+    struct linger now = {1, 0};
+    address.sin_port = 0;
+    CHECK(bind(late, (struct sockaddr *)&address, sizeof address) == 0 && listen(late, 5) == 0);
+    CHECK(getsockname(late, (struct sockaddr *)&address, &length) == 0);
+    CHECK(connect(gone, (struct sockaddr *)&address, sizeof address) == 0 && send(gone, "left", 4, 0) == 4);
+    CHECK(setsockopt(gone, SOL_SOCKET, SO_LINGER, &now, sizeof now) == 0 && close(gone) == 0);
+    CHECK(wait_for(late, POLLIN) & POLLIN);
+    server = accept(late, (struct sockaddr *)&peer, &length);
+    CHECK(server >= 0 && peer.sin_port != 0);
+    CHECK(wait_for(server, POLLRDHUP) & POLLERR);
+    FAILS(getpeername(server, (struct sockaddr *)&peer, &length), ENOTCONN);
+    CHECK(recv(server, text, 64, 0) == 4);
+    FAILS(recv(server, text, 64, 0), ECONNRESET);
+    CHECK(recv(server, text, 64, 0) == 0);
+    FAILS(send(server, "x", 1, MSG_NOSIGNAL), EPIPE);
+    close(server), close(late);
     puts("ok tcp");
     return 0;
 }

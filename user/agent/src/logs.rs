@@ -17,6 +17,9 @@ use crate::{
 /// The kernel's call never waits, so following looks again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
+/// The most that the kernel keeps of a log, bytes. A tenant may write faster than its log is read: whoever does not follow gets as much.
+const KEPT_BYTES: u64 = 64 << 10;
+
 /// Sends the log.
 ///
 /// # Errors
@@ -41,7 +44,7 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         }
     };
     http::start_stream(&mut stream, "text/plain; charset=utf-8")?;
-    let mut told = vec![];
+    let (mut told, mut sent) = (vec![], 0);
     loop {
         let (first, bytes) = part;
         if first > offset && offset > 0 {
@@ -49,7 +52,8 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         }
         stream.write_all(&bytes)?;
         offset = first + bytes.len() as u64;
-        if bytes.is_empty() {
+        sent += bytes.len() as u64;
+        if bytes.is_empty() || !follow && sent >= KEPT_BYTES {
             tell(stream, &troubles(source, tenant)?, &mut told)?;
             if !follow {
                 return Ok(());
@@ -62,10 +66,11 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
 
 /// Returns the end of what a tenant has written so far.
 fn end_of(source: &Arc<dyn Source>, tenant: &str) -> u64 {
-    let mut offset = 0;
+    let (mut offset, mut passed) = (0, 0);
     while let Ok((first, bytes)) = source.log(tenant, offset) {
         offset = first.saturating_add(bytes.len() as u64);
-        if bytes.is_empty() {
+        passed += bytes.len() as u64;
+        if bytes.is_empty() || passed >= KEPT_BYTES {
             break;
         }
     }

@@ -154,6 +154,12 @@ fn wrong_requests_are_refused_with_a_reason() {
     assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
 }
 
+#[test]
+fn a_log_that_grows_faster_than_it_is_read_has_an_end() {
+    let agent = Agent::start();
+    assert!(agent.get("/logs/silver").contains(&".".repeat(64 << 10)));
+}
+
 fn body<T: serde::de::DeserializeOwned>(answer: &str) -> T {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }

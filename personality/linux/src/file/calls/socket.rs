@@ -345,7 +345,7 @@ pub async fn getsockname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `getpeername(fd, address, length)`.
 pub async fn getpeername(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
-    let name = socket_of(&file)?.peer_name()?;
+    let name = socket_of(&file)?.peer_name().await?;
     put_address(thread, &name, a.word(1), a.word(2)).await?;
     Ok(0)
 }

@@ -26,6 +26,8 @@ use gyre_interface::udp::Kind;
 
 /// States of TCP that other protocols use too (tcp_states.h).
 pub const ESTABLISHED: u8 = 1;
+/// It has asked for a connection and has no answer.
+pub const SYN_SENT: u8 = 2;
 /// Neither connected nor listening.
 pub const CLOSED: u8 = 7;
 /// It waits for connections.

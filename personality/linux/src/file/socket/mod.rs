@@ -321,9 +321,9 @@ impl Socket {
     ///
     /// # Errors
     /// ENOTCONN.
-    pub fn peer_name(&self) -> Result<Address, Errno> {
+    pub async fn peer_name(&self) -> Result<Address, Errno> {
         match self {
-            Socket::Tcp(socket) => socket.remote().map(Address::Inet),
+            Socket::Tcp(socket) => socket.peer().await.map(Address::Inet),
             Socket::Udp(socket) => socket.remote().map(Address::Inet),
             Socket::Unix(socket) => socket.peer_name().map(Address::Unix),
             Socket::Echo(socket) => socket.remote().map(Address::Inet),
@@ -335,7 +335,8 @@ impl Socket {
     pub async fn take_error(&self) -> Option<Errno> {
         match self {
             Socket::Tcp(socket) => socket.take_error().await,
-            Socket::Udp(_) | Socket::Unix(_) | Socket::Echo(_) | Socket::Netlink(_) => None,
+            Socket::Unix(socket) => socket.take_error(),
+            Socket::Udp(_) | Socket::Echo(_) | Socket::Netlink(_) => None,
         }
     }
 

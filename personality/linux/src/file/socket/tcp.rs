@@ -7,6 +7,7 @@
 //!
 //! Nothing waits for the peer. Small sends share pages with those of the tenant's other sockets.
 
+use super::list::{CLOSED, SYN_SENT};
 use super::{Address, Data, Incoming, Options, Receive, Socket};
 use crate::Errno;
 use alloc::sync::Arc;
@@ -275,6 +276,18 @@ impl TcpSocket {
     /// ENOTCONN.
     pub fn remote(&self) -> Result<SocketAddress, Errno> {
         self.connection().map(|socket| socket.remote)
+    }
+
+    /// Returns the other end of a connection that has not ended (getpeername(2)).
+    ///
+    /// # Errors
+    /// ENOTCONN.
+    pub(super) async fn peer(&self) -> Result<SocketAddress, Errno> {
+        let socket = self.connection()?;
+        match self.status().await {
+            Some(status) if status.state != CLOSED && status.state != SYN_SENT => Ok(socket.remote),
+            _ => Err(Errno::ENOTCONN),
+        }
     }
 
     /// Returns state and figures, if it is open.

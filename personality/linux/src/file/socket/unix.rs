@@ -47,6 +47,17 @@ enum Phase {
     Connected { peer: Weak<UnixPeer>, name: UnixName, credentials: PeerCredentials },
 }
 
+/// How a peer has ended (unix_release_sock in Linux' net/unix/af_unix.c).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PeerEnd {
+    /// It sends no more.
+    Sent,
+    /// It has gone, and has read everything.
+    Gone,
+    /// It has gone and leaves something unread, or was never accepted.
+    Reset,
+}
+
 struct State {
     phase: Phase,
     name: UnixName,
@@ -55,6 +66,8 @@ struct State {
     shut_read: bool,
     shut_write: bool,
     closed: bool,
+    /// The peer has gone without reading everything: told once.
+    was_reset: bool,
     /// Senders that found the inbox full.
     senders: Vec<Weak<UnixPeer>>,
 }
@@ -91,6 +104,7 @@ impl UnixPeer {
                 shut_read: false,
                 shut_write: false,
                 closed: false,
+                was_reset: false,
                 senders: Vec::new(),
             }),
             readiness: Readiness::new(initial),
@@ -146,18 +160,29 @@ impl UnixPeer {
         Ok(count)
     }
 
-    /// Notes that the peer will send no more; with `gone`, it will not read either.
-    fn peer_ended(&self, gone: bool) {
+    /// Notes how a peer's end was.
+    fn peer_ended(&self, end: PeerEnd) {
         let mut state = self.state.lock();
         state.shut_read = true;
-        if gone {
-            state.shut_write = true;
-        }
+        state.shut_write |= end != PeerEnd::Sent;
         let mut bits = Ready::READ | Ready::READ_HANG_UP;
         if state.shut_write {
             bits |= Ready::HANG_UP | Ready::WRITE;
         }
+        if end == PeerEnd::Reset {
+            state.was_reset = true;
+            bits |= Ready::ERROR;
+        }
         self.readiness.set(bits);
+    }
+
+    /// Takes the error that waits to be told.
+    fn take_error(&self, state: &mut State) -> Option<Errno> {
+        let was_reset = core::mem::take(&mut state.was_reset);
+        was_reset.then(|| {
+            self.readiness.clear(Ready::ERROR);
+            Errno::ECONNRESET
+        })
     }
 }
 
@@ -264,8 +289,18 @@ impl UnixSocket {
         }
     }
 
+    /// Returns the pending error, taken (SO_ERROR).
+    pub(super) fn take_error(&self) -> Option<Errno> {
+        self.end.take_error(&mut self.end.state.lock())
+    }
+
     /// Sends a message; returns the bytes taken.
     pub(super) fn send(&self, mut message: Outgoing<'_>) -> Result<usize, Errno> {
+        if self.end.kind == UnixKind::Record
+            && let Some(error) = self.take_error()
+        {
+            return Err(error);
+        }
         let to = self.receiver(message.to.take())?;
         if to.kind != self.end.kind {
             return Err(Errno::EPROTOTYPE);
@@ -288,7 +323,16 @@ impl UnixSocket {
         if self.end.kind != UnixKind::Datagram && !matches!(state.phase, Phase::Connected { .. }) {
             return Err(if matches!(state.phase, Phase::Listening { .. }) { Errno::EINVAL } else { Errno::ENOTCONN });
         }
+        // A stream gives what came before the error; messages do not.
+        if self.end.kind == UnixKind::Record
+            && let Some(error) = self.end.take_error(&mut state)
+        {
+            return Err(error);
+        }
         let Some(mut message) = state.inbox.pop(bytes_max, self.end.borders(), how) else {
+            if let Some(error) = self.end.take_error(&mut state) {
+                return Err(error);
+            }
             return if state.shut_read || bytes_max == 0 && self.end.kind == UnixKind::Stream {
                 Ok(Incoming::default())
             } else {
@@ -335,7 +379,7 @@ impl UnixSocket {
         };
         if let Some(peer) = peer.filter(|_| self.end.kind != UnixKind::Datagram) {
             if direction != Direction::Receive {
-                peer.peer_ended(false);
+                peer.peer_ended(PeerEnd::Sent);
             }
             if direction != Direction::Send {
                 peer.state.lock().shut_write = true;
@@ -415,6 +459,7 @@ impl UnixSocket {
         let senders = core::mem::take(&mut state.senders);
         let name = core::mem::take(&mut state.name);
         drop(state);
+        let end = if inbox.is_empty() { PeerEnd::Gone } else { PeerEnd::Reset };
         drop(inbox);
         self.tenant.unix_names.release(&name);
         for sender in senders.iter().filter_map(Weak::upgrade) {
@@ -423,7 +468,7 @@ impl UnixSocket {
         match phase {
             Phase::Connected { peer, .. } if self.end.kind != UnixKind::Datagram => {
                 if let Some(peer) = peer.upgrade() {
-                    peer.peer_ended(true);
+                    peer.peer_ended(end);
                 }
             }
             Phase::Listening { backlog, .. } => {
@@ -441,6 +486,6 @@ fn refuse(end: &Arc<UnixPeer>) {
     if let Phase::Connected { peer, .. } = phase
         && let Some(peer) = peer.upgrade()
     {
-        peer.peer_ended(true);
+        peer.peer_ended(PeerEnd::Reset);
     }
 }

@@ -91,6 +91,7 @@ fn a_listener_accepts_by_path_and_by_abstract_name() {
             let late = socket(&user, STREAM).await;
             bind(&user, 42, late, name).await.unwrap();
             user.close(listener).await.unwrap();
+            assert_eq!(user.read(late, 1).await, Err(Errno::ECONNRESET), "nobody accepted it: told once");
             assert_eq!(user.read(late, 1).await, Ok(vec![]));
             assert_eq!(bind(&user, 42, second, name).await, Err(Errno::ECONNREFUSED));
         }
