@@ -120,8 +120,6 @@ pub struct TcpStatus {
     pub retransmissions: u32,
     /// Maximum segment size, bytes.
     pub segment_bytes_max: u16,
-    /// The pending error, taken by being read.
-    pub error: Option<NetError>,
 }
 
 protocol! {
@@ -146,6 +144,8 @@ protocol! {
         async fn close(socket: SocketId) -> Result<(), NetError>;
         /// Sets an option.
         async fn set_option(socket: SocketId, option: TcpOption) -> Result<(), NetError>;
+        /// Takes the pending error.
+        async fn take_error(socket: SocketId) -> Result<Option<NetError>, NetError>;
         /// Returns state and figures.
         async fn status(socket: SocketId) -> Result<TcpStatus, NetError>;
     }

@@ -260,4 +260,5 @@ int main(void) {
     families();
     resident();
     groups();
+    puts("ok accounting_files");
 }

@@ -208,8 +208,13 @@ impl Machine {
         ready
     }
 
-    /// Returns state and figures; takes the pending error.
-    pub fn status(&mut self) -> TcpStatus {
+    /// Takes the pending error.
+    pub fn take_error(&mut self) -> Option<NetError> {
+        self.error.take()
+    }
+
+    /// Returns state and figures.
+    pub fn status(&self) -> TcpStatus {
         TcpStatus {
             state: self.state.number(),
             receive_queued_bytes: self.receive.queue.len(),
@@ -219,7 +224,6 @@ impl Machine {
             congestion_window_bytes: self.congestion.window(),
             retransmissions: self.figures.retransmissions,
             segment_bytes_max: self.payload_bytes_max() as u16,
-            error: self.error.take(),
         }
     }
 

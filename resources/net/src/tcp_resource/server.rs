@@ -133,14 +133,21 @@ impl Server for Tcp {
         done
     }
 
-    async fn status(&'static self, socket: SocketId) -> Result<TcpStatus, NetError> {
+    async fn take_error(&'static self, socket: SocketId) -> Result<Option<NetError>, NetError> {
         match self.socket(socket)? {
             Handle::Connection(connection) => {
                 let mut machine = connection.machine.lock();
-                let status = machine.status();
+                let error = machine.take_error();
                 connection.untell(&machine);
-                Ok(status)
+                Ok(error)
             }
+            Handle::Listener(_) => Ok(None),
+        }
+    }
+
+    async fn status(&'static self, socket: SocketId) -> Result<TcpStatus, NetError> {
+        match self.socket(socket)? {
+            Handle::Connection(connection) => Ok(connection.machine.lock().status()),
             Handle::Listener(listener) => Ok(TcpStatus {
                 state: 10,
                 receive_queued_bytes: listener.state.lock().ready.len(),

@@ -156,7 +156,7 @@ fn a_link_that_is_down_drops_and_counts_and_tcp_goes_on_when_it_is_up() {
         assert!(neighbour.sent.lock().is_empty() && rig.sent().is_empty());
         assert_eq!(figures(rig).dropped_down, 2, "after one and three seconds");
         assert_eq!(rig.net.statistics_of(GOLD).unwrap().dropped[DropReason::LinkDown as usize], 2);
-        assert_eq!(rig.tcp.status(client.id).await.unwrap().error, None);
+        assert_eq!(rig.tcp.take_error(client.id).await.unwrap(), None);
         assert_eq!(rig.tcp.connect(ANY, at(ZONE_IP, 81)).await.err(), Some(NetError::Unreachable));
 
         rig.net.connect_link(id, &[ZONE_IP]).unwrap();
@@ -301,7 +301,7 @@ fn a_card_that_leaves_takes_the_way_with_it_and_one_that_comes_brings_it_back() 
         }
         gyre_message::sleep_ns(3500 * MS).await;
         assert!(rig.sent().is_empty(), "nothing leaves");
-        assert_eq!(rig.tcp.status(client.id).await.unwrap().error, None, "who is connected waits");
+        assert_eq!(rig.tcp.take_error(client.id).await.unwrap(), None, "who is connected waits");
         rig.tcp.connect(ANY, at(BRONZE_IP, 81)).await.expect("tenants of this instance are there");
 
         let (_, other) = (rig.sent(), CardConfig { write: other_card(rig), properties: properties() });

@@ -77,7 +77,7 @@ fn loopback_addresses_are_each_tenants_own() {
         act_as(BRONZE);
         let client = rig.tcp.connect(ANY, at(LOCALHOST, 80)).await.unwrap();
         assert!(client.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
-        assert_eq!(rig.tcp.status(client.id).await.unwrap().error, Some(NetError::Refused));
+        assert_eq!(rig.tcp.take_error(client.id).await.unwrap(), Some(NetError::Refused));
         let other = rig.tcp.connect(ANY, at(GOLD_IP, 80)).await.unwrap();
         assert!(!other.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
     });

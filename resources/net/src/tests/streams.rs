@@ -172,7 +172,7 @@ fn a_closed_port_refuses_in_both_directions() {
         act_as(GOLD);
         let socket = rig.tcp.connect(ANY, at(PEER_IP, 9)).await.unwrap();
         assert!(socket.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
-        assert_eq!(rig.tcp.status(socket.id).await.unwrap().error, Some(NetError::Refused));
+        assert_eq!(rig.tcp.take_error(socket.id).await.unwrap(), Some(NetError::Refused));
         let job = peer.lock().connect(GOLD_IP, 81, 0);
         sleep_ns(50 * MS).await;
         let mut peer = peer.lock();
@@ -189,7 +189,7 @@ fn an_absent_neighbour_is_reported() {
         act_as(GOLD);
         let socket = rig.tcp.connect(ANY, at([10, 0, 0, 77], 9)).await.unwrap();
         assert!(socket.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
-        assert_eq!(rig.tcp.status(socket.id).await.unwrap().error, Some(NetError::TimedOut));
+        assert_eq!(rig.tcp.take_error(socket.id).await.unwrap(), Some(NetError::TimedOut));
     });
 }
 

@@ -63,7 +63,7 @@ impl Stream {
         let socket = client.connect(ANY, remote).await?;
         let stream = Stream::new(client, socket);
         let ready = stream.socket.readiness.wait(Ready::WRITE).await;
-        match stream.client.status(stream.socket.id).await?.error {
+        match stream.client.take_error(stream.socket.id).await? {
             Some(error) => Err(error),
             None if ready.contains(Ready::WRITE) => Ok(stream),
             None => Err(NetError::NotConnected),

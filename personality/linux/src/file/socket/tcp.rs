@@ -214,7 +214,8 @@ impl TcpSocket {
 
     /// Returns the pending error, taken. A failed connection can be tried again.
     pub(super) async fn take_error(&self) -> Option<Errno> {
-        let error = Errno::from(self.status().await?.error?);
+        let socket = self.opened()?;
+        let error = Errno::from(self.ask(&socket).take_error(socket.id).await.ok()??);
         if let Phase::Connecting(socket) = self.phase() {
             self.state.lock().phase = Phase::Fresh;
             socket.readiness.hand_over(&self.fresh);
