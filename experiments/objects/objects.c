@@ -1,6 +1,7 @@
 /* Kernel objects beside kernel objects, on both kernels (`gyre exp objects`).
    "use": makes an object of each kind, uses it and removes it, with pauses, and says how long that took.
-   "rest": asks for its parent without pause. "make": makes MANY objects of each kind and removes them, without pause.
+   "rest": asks for its parent without pause. "make": MAKERS processes make MANY objects of each kind each and remove them, without pause; a
+   process has 4,096 timers at most here.
    These two say now and then how often they did it. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MANY = 10000, USES = 1000, PAUSE_NS = 1000000, SETTLE_S = 5, TOLD = 1 << 20, SOME_FILES = 100 };
+enum { MAKERS = 3, MANY = 3334, USES = 1000, PAUSE_NS = 1000000, SETTLE_S = 5, TOLD = 1 << 20, SOME_FILES = 50 };
 
 struct message {
     long type;
@@ -86,18 +87,21 @@ static mqd_t make_named(const char *name) {
 }
 
 static void use(void) {
+    /* Linux has one table of names for all tenants. */
+    char own[32];
+    sprintf(own, "/own-%d", getpid());
     struct message message;
     struct sembuf down = {.sem_op = -1, .sem_flg = IPC_NOWAIT};
     char text[16];
     int pidfd = make_pidfd(), timer = make_timer(), queue = make_queue(), set = make_semaphore();
-    mqd_t named = make_named("/own");
+    mqd_t named = make_named(own);
     if (msgrcv(queue, &message, sizeof message.text, 0, IPC_NOWAIT) != sizeof message.text) fail("msgrcv");
     if (semop(set, &down, 1)) fail("semop");
     if (mq_receive(named, text, sizeof text, NULL) != 9) fail("mq_receive");
     if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0)) fail("pidfd_send_signal");
     close(pidfd);
     remove_timer(timer);
-    if (msgctl(queue, IPC_RMID, NULL) || semctl(set, 0, IPC_RMID) || mq_close(named) || mq_unlink("/own")) fail("remove");
+    if (msgctl(queue, IPC_RMID, NULL) || semctl(set, 0, IPC_RMID) || mq_close(named) || mq_unlink(own)) fail("remove");
 }
 
 static void neighbour(void) {
@@ -118,7 +122,7 @@ static void neighbour(void) {
 }
 
 static void did(long times) {
-    if (times % TOLD == 0 || times == MANY) printf("objects: did %ld\n", times);
+    if (times % TOLD == 0) printf("objects: did %ld\n", times);
 }
 
 static void rest(void) {
@@ -136,23 +140,29 @@ static void allow(int what, rlim_t most) {
     if (setrlimit(what, &limit)) fail("setrlimit");
 }
 
+static void made(int maker, long times) {
+    if (maker == 0 && times % 1000 == 0) printf("objects: did %ld\n", times * MAKERS);
+}
+
 static void make(void) {
     static int pidfds[MANY], timers[MANY], queues[MANY], sets[MANY];
     static mqd_t named[SOME_FILES];
     char name[32];
     allow(RLIMIT_NOFILE, MANY + 1000);
-    allow(RLIMIT_SIGPENDING, MANY + 1000);
+    int maker = 0;
+    while (maker < MAKERS - 1 && fork() == 0) maker++;
     for (long times = 1;;) {
-        for (int index = 0; index < MANY; index++, did(times++)) pidfds[index] = make_pidfd();
-        for (int index = 0; index < MANY; index++, did(times++)) timers[index] = make_timer();
-        for (int index = 0; index < MANY; index++, did(times++)) queues[index] = make_queue();
-        for (int index = 0; index < MANY; index++, did(times++)) sets[index] = make_semaphore();
-        for (int index = 0; index < SOME_FILES; index++, did(times++)) {
-            sprintf(name, "/named-%d", index);
+        /* Each object is one of its kind in each of the processes, which are alike: the first one tells. */
+        for (int index = 0; index < MANY; index++, made(maker, times++)) pidfds[index] = make_pidfd();
+        for (int index = 0; index < MANY; index++, made(maker, times++)) timers[index] = make_timer();
+        for (int index = 0; index < MANY; index++, made(maker, times++)) queues[index] = make_queue();
+        for (int index = 0; index < MANY; index++, made(maker, times++)) sets[index] = make_semaphore();
+        for (int index = 0; index < SOME_FILES; index++, made(maker, times++)) {
+            sprintf(name, "/named-%d-%d", getpid(), index);
             named[index] = make_named(name);
         }
         for (int index = 0; index < SOME_FILES; index++) {
-            sprintf(name, "/named-%d", index);
+            sprintf(name, "/named-%d-%d", getpid(), index);
             if (mq_close(named[index]) || mq_unlink(name)) fail("mq_unlink");
         }
         for (int index = 0; index < MANY; index++) {
@@ -166,6 +176,8 @@ static void make(void) {
 int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "";
     setvbuf(stdout, NULL, _IOLBF, 0);
+    /* Linux counts timers by user, and all tenants are the same one there. */
+    allow(RLIMIT_SIGPENDING, 4 * MAKERS * MANY);
     if (!strcmp(mode, "use")) neighbour();
     if (!strcmp(mode, "rest")) rest();
     if (!strcmp(mode, "make")) make();

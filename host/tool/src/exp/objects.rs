@@ -50,7 +50,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     report.notes.push(
         "One core, 256 MiB, -icount shift=0: a nanosecond is an instruction; the worse of two neighbours, each 1000 times, a millisecond apart: a pidfd, a \
          timer, a message queue, a semaphore and a named queue are made, used and removed. Bronze asks for its parent without pause; or makes 10,000 of each \
-         kind, and 100 named queues, and removes them, without pause."
+         kind in three processes, and 150 named queues, and removes them, without pause."
             .into(),
     );
     Ok(report)
