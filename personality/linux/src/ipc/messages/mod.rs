@@ -7,7 +7,7 @@
 //! | [`queue`], [`state`] | one queue; its messages, and who waits to send or to receive |
 //! | [`store`] | the messages of a queue, by age and by type |
 //!
-//! Who sends gives the message to the first receiver in line that wants its type; who receives lets the first sender in
+//! A sender gives its message to the first receiver in line that wants its type; a receiver lets the first sender in
 //! line whose message fits put it into the queue.
 
 pub mod calls;
