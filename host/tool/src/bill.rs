@@ -48,10 +48,9 @@ pub fn bill(arguments: &cli::Bill) -> Result<ExitCode> {
         return changes::show(&instances.supervisor(), arguments.form());
     }
     let mut snapshots = vec![(None, instances.supervisor().snapshot()?)];
-    for instance in instances.all.iter().filter(|instance| instance.zone.is_some()) {
-        // A zone that does not run has no bill now; its lease is on the supervisor's.
-        snapshots.extend(instances.agent(instance).snapshot().ok().map(|own| (instance.zone.clone(), own)));
-    }
+    // A zone that does not run has no bill now; its lease is on the supervisor's.
+    let zones = instances.all.iter().zip(instances.snapshots()).filter(|(instance, _)| instance.zone.is_some());
+    snapshots.extend(zones.filter_map(|(instance, own)| Some((instance.zone.clone(), own?))));
     let format = arguments.form();
     let bills: Vec<(Option<String>, Bill)> =
         snapshots.iter().map(|(zone, snapshot)| (zone.clone(), Bill::of(snapshot))).collect();

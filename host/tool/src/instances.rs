@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gyre_contract::{
     boot::{Machine, Tenant},
+    monitor::Snapshot,
     zones::{State, Zones},
 };
 use gyre_machine_file::{Description, closest};
@@ -104,6 +105,17 @@ impl Instances {
         instance.zone.as_ref().map_or_else(|| self.supervisor(), zone)
     }
 
+    /// Reads all figures of each instance, in the list's order; none of a zone that does not run, or of one that is silent.
+    pub fn snapshots(&self) -> Vec<Option<Snapshot>> {
+        let zones = self.has_zones().then(|| self.supervisor().zones().ok()).flatten();
+        let is_away = |instance: &Instance| {
+            let state = instance.zone.as_deref().zip(zones.as_ref()).and_then(|(name, zones)| state(zones, name));
+            state.is_some_and(|state| !lives(&state))
+        };
+        let of = |instance: &Instance| if is_away(instance) { None } else { self.agent(instance).snapshot().ok() };
+        self.all.iter().map(of).collect()
+    }
+
     /// Returns the agent of a zone, or that of the supervisor by its name.
     ///
     /// # Errors
@@ -171,14 +183,20 @@ impl Instances {
     /// Checks that a zone runs, if the supervisor says so or otherwise; silence is no answer.
     fn runs(&self, zone: &str, subject: &str) -> Result<()> {
         let Some(state) = self.supervisor().zones().ok().and_then(|zones| state(&zones, zone)) else { return Ok(()) };
-        match state {
-            State::Booting | State::Running | State::Ending => Ok(()),
-            State::Absent | State::Ended { .. } | State::Crashed { .. } => {
-                let words = crate::zone::words::state(&state);
-                let help = format!("make it again with: gyre zone create {zone}");
-                Err(Failure::with_help(format!("{subject} does not run: it is {words}"), help))
-            }
+        if lives(&state) {
+            return Ok(());
         }
+        let words = crate::zone::words::state(&state);
+        let help = format!("make it again with: gyre zone create {zone}");
+        Err(Failure::with_help(format!("{subject} does not run: it is {words}"), help))
+    }
+}
+
+/// Returns whether somebody may answer in a zone.
+fn lives(state: &State) -> bool {
+    match state {
+        State::Booting | State::Running | State::Ending => true,
+        State::Absent | State::Ended { .. } | State::Crashed { .. } => false,
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use gyre_contract::monitor::Activity;
+use gyre_contract::monitor::{Activity, Snapshot};
 use serde::Serialize;
 
 use crate::{
     check::print_json,
     cli,
     failure::Result,
-    instances::{Instances, full_name},
+    instances::{Instance, Instances, full_name},
     machines::{self, Known, info, recorder},
     project::Project,
     ui,
@@ -109,13 +109,12 @@ fn state(known: &Known, runs: bool) -> String {
 /// Asks a machine for its tenants.
 fn states(project: &Project, name: &str) -> Vec<(String, Activity)> {
     let Ok(instances) = Instances::find(project, Some(name)) else { return vec![] };
-    let of = |instance| {
-        let snapshot = instances.agent(instance).snapshot().ok();
+    let of = |(instance, snapshot): (&Instance, Option<Snapshot>)| {
         let zone = instance.zone.clone();
         let all = snapshot.into_iter().flat_map(|snapshot| snapshot.activities);
         all.map(move |one| (full_name(zone.as_deref(), &one.name), one)).collect::<Vec<_>>()
     };
-    instances.all.iter().flat_map(of).collect()
+    instances.all.iter().zip(instances.snapshots()).flat_map(of).collect()
 }
 
 fn rows(machines: &[Machine]) -> Vec<Vec<String>> {

@@ -82,7 +82,7 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let keeper = Keeper::start(&project.cache("bills")?, name, &running.instances, &sampler, prices)?;
     let watched = watch(&mut running, arguments, (&stop, &folder), &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
-    let asked = running.instances.all.iter().map(|one| running.instances.agent(one).snapshot().ok());
+    let asked = running.instances.snapshots().into_iter();
     keeper.end(&asked.zip(sampler.last()).map(|(asked, last)| asked.or(last)).collect::<Vec<_>>());
     drop(sampler);
     let is_silent = watched.as_ref().is_err_and(|failure| failure.kind == Kind::Silent);

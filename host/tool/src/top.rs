@@ -77,10 +77,9 @@ fn whole(instances: &Instances) -> Result<Whole> {
     if !instances.has_zones() {
         return Ok(Whole { snapshot, zones: None, instances: vec![] });
     }
-    let figures = instances.all.iter().filter_map(|instance| {
-        let zone = instance.zone.clone()?;
-        Some(ZoneFigures { zone, snapshot: instances.agent(instance).snapshot().ok()? })
-    });
+    let all = instances.all.iter().zip(instances.snapshots());
+    let figures =
+        all.filter_map(|(instance, snapshot)| Some(ZoneFigures { zone: instance.zone.clone()?, snapshot: snapshot? }));
     Ok(Whole { snapshot, zones: Some(instances.supervisor().zones()?), instances: figures.collect() })
 }
 

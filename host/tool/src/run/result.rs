@@ -68,7 +68,7 @@ impl Outcome {
     pub fn of(running: &mut Running, sampler: &Sampler) -> Self {
         // The figures first: without the clients the machine is idle, and the bill would show that.
         let views = running.zones().or_else(|| sampler.zones());
-        let asked = running.instances.all.iter().map(|one| running.instances.agent(one).snapshot().ok());
+        let asked = running.instances.snapshots().into_iter();
         let snapshots: Vec<Option<Snapshot>> = asked.zip(sampler.last()).map(|(asked, last)| asked.or(last)).collect();
         let known = || snapshots.iter().flatten();
         let of_zones = views.as_ref().map(zone_troubles).unwrap_or_default();
