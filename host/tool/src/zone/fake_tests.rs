@@ -13,7 +13,10 @@ use gyre_agent::{keeper::Keeper, key::Key, server, source::Source};
 use gyre_contract::zones::State;
 
 use super::*;
-use crate::cli::{Changing, ZoneChange};
+use crate::{
+    cli::{Changing, ZoneChange},
+    module,
+};
 
 #[path = "../../../../user/agent/tests/fake/mod.rs"]
 mod fake;
@@ -127,4 +130,24 @@ fn a_file_is_applied_as_one_change_or_not_at_all() {
     let told = format!("{:?}", apply(&served.file(&text(&bigger)), apply::Mode::Make).unwrap_err().report);
     assert!(told.contains("wanted"), "{told}");
     assert_eq!(served.states(), [State::Absent, State::Running], "nothing was changed");
+}
+
+#[test]
+fn nobody_asks_a_zone_that_does_not_run_for_its_figures() {
+    let served = serve();
+    let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nmemory = \"128 MiB\"\n");
+    let text = format!(
+        "cores = 4\nmemory = \"1 GiB\"\n{}{}[image.a]\n[[tenant]]\nname = \"a\"\nshare = 1\nimage = \"a\"\n",
+        zone("search"),
+        zone("batch")
+    );
+    let description = gyre_machine_file::read(&served.file(&text)).unwrap();
+    let (folder, socket) = (served.folder.path(), |zone: &str| served.folder.path().join(module::zone_socket(zone)));
+    std::os::unix::fs::symlink(folder.join(module::SOCKET_FILE), socket("search")).unwrap();
+    // It would wait for ever for an answer; a client that came stands in its queue.
+    let silent = UnixListener::bind(socket("batch")).unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let snapshots = Instances::of(&description, folder).snapshots();
+    assert_eq!(snapshots.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(silent.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "a client came");
 }
