@@ -1,6 +1,11 @@
 //! The kernel instances of a running machine: one, or a supervisor and zones; which tenants each has, and the way to its agent.
 //!
-//! `gyre run` writes the list beside the agents' sockets, for the commands that come from other terminals.
+//! * `gyre run` writes the list beside the agents' sockets ([`Instances::write`]), for the commands that come from other terminals; they read it
+//!   with [`Instances::find`]. A machine without zones is one instance, and is asked for whatever a command names.
+//! * A tenant is named `TENANT`, or `ZONE:TENANT` if several zones have one of that name.
+//! * An agent answers for its instance alone. Before a zone's agent is asked, the supervisor says whether the zone runs: nobody waits for one
+//!   that has ended. If the supervisor is silent, too, the agent is asked all the same.
+//! * Tenants that come later are not in the list: there are such only without zones, and that agent knows them.
 
 use std::path::{Path, PathBuf};
 
