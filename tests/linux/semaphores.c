@@ -3,8 +3,11 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/shm.h>
 
 union semun {
     int val;
@@ -398,6 +401,54 @@ static void rights(void) {
     CHECK(status_of(child) == 0);
     remove_set(set);
     remove_set(readable);
+    // Who waits is not asked for rights again.
+    int open = semget(IPC_PRIVATE, 1, 0666);
+    child = fork();
+    if (child == 0) {
+        CHECK(setgid(1234) == 0 && setuid(1234) == 0);
+        _exit(op(open, 0, -1, 0) != 0);
+    }
+    until_waiters(open, 0, GETNCNT, 1);
+    struct semid_ds status;
+    CHECK(semctl(open, 0, IPC_STAT, (union semun){.buf = &status}) == 0);
+    status.sem_perm.mode = 0600;
+    CHECK(semctl(open, 0, IPC_SET, (union semun){.buf = &status}) == 0);
+    put(open, 0, 1);
+    CHECK(status_of(child) == 0);
+    remove_set(open);
+}
+
+/* Effective ids count, not those of file systems. */
+static void effective(void) {
+    if (geteuid() != 0) return;
+    pid_t child = fork();
+    if (child == 0) {
+        setfsgid(1234), setfsuid(1234);
+        struct semid_ds sem;
+        struct msqid_ds queue;
+        struct shmid_ds segment;
+        int closed = make(1), messages = msgget(IPC_PRIVATE, 0600), memory = shmget(IPC_PRIVATE, 4096, 0600);
+        CHECK(messages >= 0 && memory >= 0);
+        CHECK(semctl(closed, 0, IPC_STAT, (union semun){.buf = &sem}) == 0 && sem.sem_perm.uid == 0 && sem.sem_perm.cgid == 0);
+        CHECK(msgctl(messages, IPC_STAT, &queue) == 0 && queue.msg_perm.cuid == 0 && queue.msg_perm.gid == 0);
+        CHECK(shmctl(memory, IPC_STAT, &segment) == 0 && segment.shm_perm.uid == 0 && segment.shm_perm.gid == 0);
+        // Its owner is root, and the one that asks is 1234 for all but file systems.
+        CHECK(setresgid(0, 1234, 0) == 0 && setresuid(0, 1234, 0) == 0);
+        setfsuid(0), setfsgid(0);
+        CHECK(setfsuid(-1) == 0 && setfsgid(-1) == 0);
+        FAILS(get(closed, 0), EACCES);
+        FAILS(op(closed, 0, 1, 0), EACCES);
+        FAILS(semctl(closed, 0, IPC_RMID), EPERM);
+        FAILS(msgctl(messages, IPC_STAT, &queue), EACCES);
+        FAILS(msgctl(messages, IPC_RMID, NULL), EPERM);
+        FAILS(shmat(memory, NULL, 0), EACCES);
+        FAILS(shmctl(memory, IPC_RMID, NULL), EPERM);
+        CHECK(setresuid(0, 0, 0) == 0);
+        remove_set(closed);
+        CHECK(msgctl(messages, IPC_RMID, NULL) == 0 && shmctl(memory, IPC_RMID, NULL) == 0);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
 }
 
 /* Many processes, each takes and gives: none is lost, and never two are inside. */
@@ -432,6 +483,7 @@ int main(int count, char **arguments) {
     threads();
     limits();
     rights();
+    effective();
     crowd();
     done("semaphores");
     return 0;

@@ -35,6 +35,16 @@ impl Asker {
         })
     }
 
+    /// Returns the effective identity of a thread, which counts for objects that are no files.
+    pub fn effective(thread: &Thread) -> Asker {
+        thread.with_credentials(|who| Asker {
+            user: who.user_effective,
+            group: who.group_effective,
+            groups: who.groups.clone(),
+            capabilities: who.capabilities.effective,
+        })
+    }
+
     /// Returns the real identity of a thread, for `access`.
     pub fn real(thread: &Thread) -> Asker {
         let Credentials { user, group, groups, capabilities, .. } = thread.credentials();

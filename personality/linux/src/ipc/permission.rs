@@ -1,4 +1,6 @@
 //! Owner, maker and mode of an object of System V (`struct ipc_perm`, sysvipc(7)).
+//!
+//! Effective user and groups count (Linux: ipcperms in ipc/util.c), not those of setfsuid.
 
 use super::{READ, WRITE};
 use crate::Errno;

@@ -161,7 +161,7 @@ fn line(entry: &Entry<Segment>) -> String {
 /// `shmget(key, bytes, flags)`.
 pub fn shmget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (bytes, flags) = (a.word(1), a.unsigned(2));
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().segments.0.lock();
     table.tidy();
     let request = Request { asker: &asker, key: a.unsigned(0), flags, most: SEGMENTS_MAX };
@@ -191,7 +191,7 @@ pub async fn shmat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (bytes, memory) = {
         let mut table = thread.tenant().segments.0.lock();
         let entry = table.find(a.unsigned(0))?;
-        entry.permission.check(&Asker::of(thread), wanted)?;
+        entry.permission.check(&Asker::effective(thread), wanted)?;
         let segment = &mut entry.item;
         (segment.attached_s, segment.processes.1) = (now_s(), thread.process().id());
         (segment.bytes, segment.memory.upgrade().ok_or(Errno::EINVAL)?)
@@ -270,7 +270,7 @@ async fn tell_sums(thread: &Thread, a: Arguments) -> Outcome {
 }
 
 async fn tell_status(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let (status, number) = {
         let mut table = thread.tenant().segments.0.lock();
         table.tidy();
@@ -289,7 +289,7 @@ async fn tell_status(thread: &Thread, a: Arguments) -> Outcome {
 
 async fn change(thread: &Thread, a: Arguments) -> Outcome {
     let wish = thread.read_vec(a.word(2), permission::BYTES).await?;
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().segments.0.lock();
     let entry = table.find(a.unsigned(0))?;
     entry.permission.check_owner(&asker)?;
@@ -299,7 +299,7 @@ async fn change(thread: &Thread, a: Arguments) -> Outcome {
 }
 
 fn remove(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().segments.0.lock();
     let entry = table.find(a.unsigned(0))?;
     entry.permission.check_owner(&asker)?;

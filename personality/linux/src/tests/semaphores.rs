@@ -7,6 +7,8 @@ const SEMGET: u64 = 64;
 const SEMOP: u64 = 65;
 const SEMCTL: u64 = 66;
 const SEMTIMEDOP: u64 = 220;
+const SETRESUID: u64 = 117;
+const SETFSUID: u64 = 122;
 const SHMGET: u64 = 29;
 const MSGGET: u64 = 68;
 const FORK: u64 = 57;
@@ -74,6 +76,20 @@ fn with_set(value: u64) -> Script {
     script.call(SEMGET, &[0, 2, 0o600]).expect(SET as i64);
     script.call(SEMCTL, &[SET, 0, SET_VALUE, value]).expect(0);
     script
+}
+
+#[test]
+fn effective_ids_count_and_not_those_of_file_systems() {
+    let mut script = with_set(1);
+    script.call(SETFSUID, &[1234]).expect(0);
+    script.call(SEMCTL, &[SET, 0, GET_VALUE]).expect(1).call(SEMGET, &[7, 1, 0o3600]).expect(1 << 15 | 1);
+    script.call(SETRESUID, &[u64::MAX, 1234, u64::MAX]).expect(0).call(SETFSUID, &[0]).expect(1234);
+    for made in [SET, 1 << 15 | 1] {
+        script.call(SEMCTL, &[made, 0, GET_VALUE]).expect(-13).call(SEMCTL, &[made, 0, REMOVE]).expect(-1);
+    }
+    script.call(SETRESUID, &[u64::MAX, 0, u64::MAX]).expect(0).call(SEMCTL, &[SET, 0, REMOVE]).expect(0);
+    script.exit(0);
+    assert_eq!(run_it(script), 0);
 }
 
 #[test]

@@ -20,7 +20,7 @@ const KIND_BYTES: u64 = 8;
 
 /// `msgget(key, flags)`.
 pub fn msgget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let queues = &thread.tenant().ipc.messages;
     let request = Request { asker: &asker, key: a.unsigned(0), flags: a.unsigned(1), most: QUEUES_MAX };
     let make = || Ok(Queue::new(thread.tenant().activity(), &queues.totals));
@@ -28,7 +28,7 @@ pub fn msgget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 }
 
 fn find(thread: &Thread, number: u32, wanted: u32) -> Result<Arc<Queue>, Errno> {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.messages.table.lock();
     let entry = table.find(number)?;
     entry.permission.check(&asker, wanted)?;

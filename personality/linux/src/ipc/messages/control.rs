@@ -71,7 +71,7 @@ fn encode(entry: &Entry<Arc<Queue>>) -> [u8; STATUS_BYTES] {
 }
 
 async fn tell_status(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let (status, number) = {
         let mut table = thread.tenant().ipc.messages.table.lock();
         let entry = match a.unsigned(1) {
@@ -92,7 +92,7 @@ async fn change(thread: &Thread, a: Arguments) -> Outcome {
     let wish = thread.read_vec(a.word(2), STATUS_BYTES).await?;
     let bytes_max =
         wish.get(BYTES_MAX_AT..).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u64::from_le_bytes(*raw));
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.messages.table.lock();
     let entry = table.find(a.unsigned(0))?;
     entry.permission.check_owner(&asker)?;
@@ -107,7 +107,7 @@ async fn change(thread: &Thread, a: Arguments) -> Outcome {
 }
 
 fn remove(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.messages.table.lock();
     table.find(a.unsigned(0))?.permission.check_owner(&asker)?;
     let gone = table.remove(a.unsigned(0)).ok_or(Errno::EINVAL)?;

@@ -22,7 +22,7 @@ pub async fn semget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if !has_room(thread, Set::bytes(count)).await {
         return Err(Errno::ENOMEM);
     }
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let all = table.semaphores.saturating_add(count);
     let fits = |set: &Arc<Set>| if count > set.count() { Err(Errno::EINVAL) } else { Ok(()) };
@@ -102,7 +102,7 @@ async fn read_operations(thread: &Thread, a: Arguments) -> Result<Box<[Operation
 
 /// Finds the set of operations that the caller may do.
 fn find(thread: &Thread, a: Arguments, operations: &[Operation]) -> Result<Arc<Set>, Errno> {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let entry = table.sets.find(a.unsigned(0))?;
     if operations.iter().any(|operation| usize::from(operation.semaphore) >= entry.item.count()) {

@@ -75,7 +75,7 @@ fn encode(entry: &Entry<Arc<Set>>) -> [u8; STATUS_BYTES] {
 }
 
 async fn tell_status(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let (status, number) = {
         let mut table = thread.tenant().ipc.semaphores.table.lock();
         let entry = match a.unsigned(2) {
@@ -93,7 +93,7 @@ async fn tell_status(thread: &Thread, a: Arguments) -> Outcome {
 
 async fn set_permission(thread: &Thread, a: Arguments) -> Outcome {
     let wish = thread.read_vec(a.word(3), permission::BYTES).await?;
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let entry = table.sets.find(a.unsigned(0))?;
     entry.permission.check_owner(&asker)?;
@@ -107,7 +107,7 @@ async fn set_permission(thread: &Thread, a: Arguments) -> Outcome {
 }
 
 fn remove(thread: &Thread, a: Arguments) -> Outcome {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     table.sets.find(a.unsigned(0))?.permission.check_owner(&asker)?;
     let gone = table.sets.remove(a.unsigned(0)).ok_or(Errno::EINVAL)?;
@@ -119,7 +119,7 @@ fn remove(thread: &Thread, a: Arguments) -> Outcome {
 
 /// Finds a set that the caller may read, or also change.
 fn find(thread: &Thread, a: Arguments, wanted: u32) -> Result<Arc<Set>, Errno> {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let entry = table.sets.find(a.unsigned(0))?;
     entry.permission.check(&asker, wanted)?;
@@ -153,7 +153,7 @@ fn set_value(thread: &Thread, a: Arguments) -> Outcome {
 
 /// Finds a set that has this semaphore and that the caller may change: Linux looks in this order.
 fn set_of_index(thread: &Thread, a: Arguments) -> Result<Arc<Set>, Errno> {
-    let asker = Asker::of(thread);
+    let asker = Asker::effective(thread);
     let mut table = thread.tenant().ipc.semaphores.table.lock();
     let entry = table.sets.find(a.unsigned(0))?;
     if !usize::try_from(a.int(1)).is_ok_and(|index| index < entry.item.count()) {
