@@ -294,6 +294,51 @@ static void rights(void) {
     CHECK(msgctl(closed, IPC_RMID, NULL) == 0 && msgctl(readable, IPC_RMID, NULL) == 0);
 }
 
+static void set_mode(int queue, int mode) {
+    struct msqid_ds status = status_of_queue(queue);
+    status.msg_perm.mode = mode;
+    CHECK(msgctl(queue, IPC_SET, &status) == 0);
+}
+
+/* A child without rights of its own sends or receives, and ends with the errno. */
+static pid_t waits_as_another(int queue, int is_sender) {
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(setgid(1234) == 0 && setuid(1234) == 0);
+        struct message message = {1};
+        ssize_t did = is_sender ? msgsnd(queue, &message, 8000, 0) : msgrcv(queue, &message, 8000, 0, 0);
+        _exit(did < 0 ? errno : 0);
+    }
+    until_it_waits(child);
+    return child;
+}
+
+/* Rights that are taken from those who wait: a receiver learns it at once, a sender when there is room for its message. */
+static void lost_rights(void) {
+    if (geteuid() != 0) return;
+    int queue = msgget(IPC_PRIVATE, 0666);
+    pid_t receiver = waits_as_another(queue, 0);
+    set_mode(queue, 0644);
+    sleep_ms(20);
+    CHECK(state_of(receiver) == 'S');
+    set_mode(queue, 0600);
+    CHECK(WEXITSTATUS(status_of(receiver)) == EACCES);
+    set_mode(queue, 0666);
+    struct message message = {1};
+    CHECK(msgsnd(queue, &message, 8000, 0) == 0 && msgsnd(queue, &message, 8000, 0) == 0);
+    pid_t sender = waits_as_another(queue, 1);
+    set_mode(queue, 0600);
+    sleep_ms(20);
+    CHECK(state_of(sender) == 'S');
+    set_mode(queue, 0666);
+    CHECK(msgrcv(queue, &message, 8000, 0, 0) == 8000 && status_of(sender) == 0);
+    sender = waits_as_another(queue, 1);
+    set_mode(queue, 0644);
+    CHECK(msgrcv(queue, &message, 8000, 0, 0) == 8000 && WEXITSTATUS(status_of(sender)) == EACCES);
+    CHECK(status_of_queue(queue).msg_qnum == 1);
+    CHECK(msgctl(queue, IPC_RMID, NULL) == 0);
+}
+
 /* Many send to one another; nothing is lost or doubled, whatever the order. */
 static void crowd(void) {
     enum { COUNT = 4, ROUNDS = 500 };
@@ -325,6 +370,7 @@ int main(void) {
     waits();
     limits();
     rights();
+    lost_rights();
     crowd();
     done("message_queues");
     return 0;

@@ -17,7 +17,9 @@ const FORK: u64 = 57;
 const WAIT4: u64 = 61;
 const KILL: u64 = 62;
 const YIELD: u64 = 24;
+const SETRESUID: u64 = 117;
 const REMOVE: u64 = 0;
+const SET: u64 = 1;
 const NO_WAIT: u64 = 0o4000;
 /// The first queue of a tenant.
 const QUEUE: u64 = 0;
@@ -28,6 +30,9 @@ const BUFFER: u64 = DATA + 64;
 const NAME: u64 = DATA + 0x100;
 const SIZE: u64 = DATA + 0x200;
 const PAST: u64 = DATA + 0x300;
+/// `struct msqid64_ds` of 16,384 bytes for all, and for the owner.
+const FOR_ALL: u64 = DATA + 0x400;
+const FOR_OWNER: u64 = DATA + 0x500;
 /// O_CREAT and O_RDWR.
 const MAKE: u64 = 0o102;
 
@@ -54,6 +59,10 @@ fn run_it(script: Script) -> i32 {
         };
         write(ONE, 1).await;
         write(TWO, 2).await;
+        for (status, mode) in [(FOR_ALL, 0o666), (FOR_OWNER, 0o600)] {
+            write(status + 20, mode).await;
+            write(status + 88, 16_384).await;
+        }
         write(SIZE + 8, 1).await;
         write(SIZE + 16, 8).await;
         process.space().copy_out(NAME, b"queue\0").await.unwrap();
@@ -91,6 +100,53 @@ fn a_receiver_gets_what_is_sent_and_a_killed_one_nothing() {
     script.call(MSGRCV, &[QUEUE, BUFFER, 8, 0, 0]).exit(98);
     pad(&mut script, 70);
     script.call(MSGRCV, &[QUEUE, BUFFER, 8, 2, 0]).expect(4).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+/// Changes the mode of a queue (IPC_SET), its owner and size as they are.
+fn set_mode(script: &mut Script, place: u64) {
+    script.call(MSGCTL, &[QUEUE, SET, place]).expect(0);
+}
+
+#[test]
+fn a_receiver_that_loses_its_rights_learns_it_at_once() {
+    let mut script = Script::default();
+    script.call(MSGGET, &[0, 0o666]).expect(QUEUE as i64);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    set_mode(&mut script, FOR_ALL);
+    pause(&mut script);
+    script.call(WAIT4, &[2, 0, 1, 0]).expect(0);
+    set_mode(&mut script, FOR_OWNER);
+    script.call(WAIT4, &[2, 0, 0, 0]).expect(2).call(MSGSND, &[QUEUE, ONE, 5, 0]).expect(0).exit(0);
+    pad(&mut script, 60);
+    script.call(SETRESUID, &[9, 9, 9]).expect(0);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 0, 0]).expect(-13);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8, 0, 0]).expect(-13).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn a_sender_that_loses_its_rights_learns_it_when_there_is_room() {
+    let mut script = Script::default();
+    script.call(MSGGET, &[0, 0o666]).expect(QUEUE as i64);
+    script.call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0).call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    set_mode(&mut script, FOR_OWNER);
+    pause(&mut script);
+    script.call(WAIT4, &[2, 0, 1, 0]).expect(0).call(MSGRCV, &[QUEUE, BUFFER, 8192, 0, 0]).expect(8192);
+    script.call(WAIT4, &[2, 0, 0, 0]).expect(2);
+    // The second one had waited for nothing: there is room for one message.
+    script
+        .call(MSGSND, &[QUEUE, ONE, 8192, NO_WAIT])
+        .expect(0)
+        .call(MSGSND, &[QUEUE, ONE, 1, NO_WAIT])
+        .expect(-11)
+        .exit(0);
+    pad(&mut script, 60);
+    script.call(SETRESUID, &[9, 9, 9]).expect(0);
+    script.call(MSGSND, &[QUEUE, TWO, 8000, 0]).expect(-13).exit(0);
     assert_eq!(run_it(script), 0);
 }
 

@@ -27,11 +27,10 @@ pub fn msgget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(u64::from(queues.table.lock().get(&request, |_| Ok(()), make)?))
 }
 
-fn find(thread: &Thread, number: u32, wanted: u32) -> Result<Arc<Queue>, Errno> {
-    let asker = Asker::effective(thread);
+fn find(thread: &Thread, asker: &Asker, number: u32, wanted: u32) -> Result<Arc<Queue>, Errno> {
     let mut table = thread.tenant().ipc.messages.table.lock();
     let entry = table.find(number)?;
-    entry.permission.check(&asker, wanted)?;
+    entry.permission.check(asker, wanted)?;
     Ok(entry.item.clone())
 }
 
@@ -43,8 +42,9 @@ pub async fn msgsnd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let text = thread.read_vec(a.word(1).saturating_add(KIND_BYTES), bytes).await?;
-    let queue = find(thread, a.unsigned(0), WRITE)?;
-    let sending = Sending { message: Message::new(kind, text), process: thread.process().id() };
+    let asker = Asker::effective(thread);
+    let queue = find(thread, &asker, a.unsigned(0), WRITE)?;
+    let sending = Sending { message: Message::new(kind, text), process: thread.process().id(), asker };
     match queue.send(sending, || a.unsigned(3) & NO_WAIT == 0)? {
         Performed::Done(()) => Ok(0),
         Performed::Waits(wait) => wait_for(thread, wait).await.map(|()| 0),
@@ -66,12 +66,14 @@ pub async fn msgrcv(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if flags & COPY != 0 {
         return copy(thread, a).await;
     }
-    let queue = find(thread, a.unsigned(0), READ)?;
+    let asker = Asker::effective(thread);
+    let queue = find(thread, &asker, a.unsigned(0), READ)?;
     let receiving = Receiving {
         wanted: Wanted::decode(a.signed(3), flags),
         bytes_max,
         cuts: flags & NO_ERROR != 0,
         process: thread.process().id(),
+        asker,
     };
     let message = match queue.receive(receiving, || flags & NO_WAIT == 0)? {
         Performed::Done(message) => message,
@@ -94,7 +96,7 @@ async fn copy(thread: &Thread, a: Arguments) -> Outcome {
     if flags & EXCEPT != 0 || flags & NO_WAIT == 0 {
         return Err(Errno::EINVAL);
     }
-    let queue = find(thread, a.unsigned(0), READ)?;
+    let queue = find(thread, &Asker::effective(thread), a.unsigned(0), READ)?;
     let index = usize::try_from(a.signed(3)).map_err(|_| Errno::ENOMSG)?;
     let (message, bytes) = queue.copy(index, a.size(2)).await?;
     if bytes > a.size(2) && flags & NO_ERROR == 0 {

@@ -101,6 +101,8 @@ async fn change(thread: &Thread, a: Arguments) -> Outcome {
     }
     entry.permission.set(&wish)?;
     let queue = entry.item.clone();
+    // Under the lock: two changes come to the queue in their order.
+    queue.set_permission(entry.permission);
     drop(table);
     queue.set_bytes_max(bytes_max)?;
     Ok(0)

@@ -3,6 +3,7 @@
 //! * A line is walked from its start when something has changed for it: the receivers when a message has come, the
 //!   senders when there is more room. A walk that is long goes on in a task of the tenant.
 //! * A caller that waits holds a [`Wait`]: dropping it leaves the line.
+//! * Rights that IPC_SET has changed are asked for again, as on Linux: a receiver's at once, a sender's when there is room for it.
 //! * A removed queue is taken apart in pieces; whoever waits is answered EIDRM.
 //! * The tenant's sums follow each change.
 //!
@@ -10,7 +11,9 @@
 
 use super::super::message::Message;
 use super::super::now_s;
+use super::super::permission::Permission;
 use super::super::waiting::{Left, Waiter, go_on};
+use super::super::{READ, WRITE};
 use super::Totals;
 use super::state::{Done, Figures, Receiving, Sending, State};
 use crate::Errno;
@@ -122,13 +125,14 @@ impl Queue {
     /// Puts a message into the queue, or waits in line for room.
     ///
     /// # Errors
-    /// EIDRM; EAGAIN if it must wait and `may_wait` answers false.
+    /// EIDRM; EACCES; EAGAIN if it must wait and `may_wait` answers false.
     pub(super) fn send(
         self: &Arc<Queue>,
         sending: Sending,
         may_wait: impl FnOnce() -> bool,
     ) -> Result<Outcome<()>, Errno> {
         let waits = self.with(|state| {
+            state.check(&sending.asker, WRITE)?;
             if state.fits(&sending.message) {
                 state.put(sending);
                 return Ok(None);
@@ -146,7 +150,7 @@ impl Queue {
     /// Takes a message, or waits in line for one.
     ///
     /// # Errors
-    /// EIDRM; E2BIG; ENOMSG if it must wait and `may_wait` answers false.
+    /// EIDRM; EACCES; E2BIG; ENOMSG if it must wait and `may_wait` answers false.
     pub(super) fn receive(
         self: &Arc<Queue>,
         receiving: Receiving,
@@ -154,6 +158,7 @@ impl Queue {
     ) -> Result<Outcome<Message>, Errno> {
         let mut taken = None;
         let waits = self.with(|state| {
+            state.check(&receiving.asker, READ)?;
             taken = state.take(&receiving)?;
             if taken.is_some() {
                 return Ok(None);
@@ -196,6 +201,12 @@ impl Queue {
             text.extend_from_slice(part);
             Ok((Message::new(message.kind, text), message.text.len()))
         })
+    }
+
+    /// Sets the rights that those in line need from now on (IPC_SET). The next change of the queue tells those who lack them.
+    pub(super) fn set_permission(&self, permission: Permission) {
+        let mut state = self.state.lock();
+        (state.permission, state.rights_due) = (Some(permission), Some(0));
     }
 
     /// Sets how many bytes it may hold (IPC_SET).

@@ -1,11 +1,21 @@
 //! The state of a queue, behind its lock: messages, figures, and the lines of those who wait.
+//!
+//! * Each change notes from which ticket on a line is to be looked at: the receivers' when a message has come, the senders' when one has
+//!   gone, and the receivers' again when the rights have changed.
+//! * [`State::walk`] looks at some of those, rights first, and gathers who has an answer in [`Done`], which tells them without the lock.
+//! * A receiver without the right to read is answered EACCES, and a sender without the right to write once its message would fit: Linux asks
+//!   for rights at each turn of its loops in ipc/msg.c, IPC_SET wakes all receivers, and senders only if there is room.
+//! * A message that is refused is dropped without the lock.
 
 use super::super::message::Message;
 use super::super::now_s;
+use super::super::permission::Permission;
 use super::super::waiting::Waiter;
+use super::super::{READ, WRITE};
 use super::QUEUE_BYTES;
 use super::store::{Store, Wanted};
 use crate::Errno;
+use crate::file::permission::Asker;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,12 +48,14 @@ pub(super) struct Receiving {
     /// MSG_NOERROR: a longer message is cut.
     pub(super) cuts: bool,
     pub(super) process: i32,
+    pub(super) asker: Asker,
 }
 
 /// The message of a sender.
 pub(super) struct Sending {
     pub(super) message: Message,
     pub(super) process: i32,
+    pub(super) asker: Asker,
 }
 
 type Line<W, T> = BTreeMap<u64, (W, Arc<Waiter<T>>)>;
@@ -58,6 +70,10 @@ pub(super) struct State {
     /// The tickets from which the walks over the lines go on; `None` if nothing has changed for them.
     receivers_due: Option<u64>,
     pub(super) senders_due: Option<u64>,
+    /// Receivers that may have lost their rights.
+    pub(super) rights_due: Option<u64>,
+    /// The rights that IPC_SET gave last; `None` as long as those hold that all who are here had.
+    pub(super) permission: Option<Permission>,
     pub(super) is_removed: bool,
     /// True while a task goes on with a walk.
     pub(super) is_walked: bool,
@@ -71,6 +87,7 @@ type Answers<T> = Vec<(Arc<Waiter<T>>, Result<T, Errno>)>;
 pub(super) struct Done {
     pub(super) received: Answers<Message>,
     pub(super) sent: Answers<()>,
+    refused: Vec<Sending>,
 }
 
 impl Done {
@@ -93,6 +110,8 @@ impl State {
             next_ticket: 0,
             receivers_due: None,
             senders_due: None,
+            rights_due: None,
+            permission: None,
             is_removed: false,
             is_walked: false,
         }
@@ -106,7 +125,16 @@ impl State {
 
     /// Returns whether a walk is to go on; nobody is served any more once the queue is removed.
     pub(super) fn is_due(&self) -> bool {
-        !self.is_removed && (self.receivers_due.is_some() || self.senders_due.is_some())
+        let is_due = self.rights_due.is_some() || self.receivers_due.is_some() || self.senders_due.is_some();
+        !self.is_removed && is_due
+    }
+
+    /// Checks the rights that hold now.
+    ///
+    /// # Errors
+    /// EACCES.
+    pub(super) fn check(&self, asker: &Asker, wanted: u32) -> Result<(), Errno> {
+        self.permission.map_or(Ok(()), |permission| permission.check(asker, wanted))
     }
 
     /// Returns whether there is room for a message: bytes, and as many messages as bytes (msgop(2)).
@@ -116,7 +144,7 @@ impl State {
     }
 
     pub(super) fn put(&mut self, sending: Sending) {
-        let Sending { message, process } = sending;
+        let Sending { message, process, .. } = sending;
         self.figures.bytes = self.figures.bytes.saturating_add(message.text.len() as u64);
         (self.figures.sent_s, self.figures.sender) = (now_s(), process);
         self.store.push(message);
@@ -152,13 +180,25 @@ impl State {
             return done;
         }
         for _ in 0..LOOKS_AT_ONCE {
-            match (self.receivers_due, self.senders_due) {
-                (Some(ticket), _) => self.look_at_receiver(ticket, &mut done),
-                (None, Some(ticket)) => self.look_at_sender(ticket, &mut done),
-                (None, None) => break,
+            match (self.rights_due, self.receivers_due, self.senders_due) {
+                (Some(ticket), ..) => self.look_at_rights(ticket, &mut done),
+                (None, Some(ticket), _) => self.look_at_receiver(ticket, &mut done),
+                (None, None, Some(ticket)) => self.look_at_sender(ticket, &mut done),
+                (None, None, None) => break,
             }
         }
         done
+    }
+
+    fn look_at_rights(&mut self, from: u64, done: &mut Done) {
+        self.rights_due = None;
+        let Some((&ticket, (receiving, _))) = self.receivers.range(from..).next() else { return };
+        self.rights_due = ticket.checked_add(1);
+        if let Err(errno) = self.check(&receiving.asker, READ)
+            && let Some((_, waiter)) = self.receivers.remove(&ticket)
+        {
+            done.received.push((waiter, Err(errno)));
+        }
     }
 
     fn look_at_receiver(&mut self, from: u64, done: &mut Done) {
@@ -181,11 +221,16 @@ impl State {
         self.senders_due = None;
         let Some((&ticket, (sending, _))) = self.senders.range(from..).next() else { return };
         self.senders_due = ticket.checked_add(1);
-        if self.fits(&sending.message)
-            && let Some((sending, waiter)) = self.senders.remove(&ticket)
-        {
-            self.put(sending);
-            done.sent.push((waiter, Ok(())));
+        if !self.fits(&sending.message) {
+            return;
         }
+        let may = self.check(&sending.asker, WRITE);
+        let Some((sending, waiter)) = self.senders.remove(&ticket) else { return };
+        match may {
+            Ok(()) => self.put(sending),
+            // Its message is dropped without the lock.
+            Err(_) => done.refused.push(sending),
+        }
+        done.sent.push((waiter, may));
     }
 }
