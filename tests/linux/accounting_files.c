@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
@@ -230,6 +231,40 @@ static void resident(void) {
 }
 
 #define STAT "/sys/fs/cgroup/memory.stat"
+#define CURRENT "/sys/fs/cgroup/memory.current"
+enum { QUEUES = 8, MESSAGE = 8000 };
+
+// Of what a group is charged for, the kernel's part is what neither a program nor a file has.
+static void charged(void) {
+    if (strstr(contents(STAT), "\nkernel ") == NULL)
+        return; // an old Linux
+    long kernel = kib_of(STAT, "\nkernel "), faults = kib_of(STAT, "\npgfault "), waited = kib_of(STAT, "\npgmajfault ");
+    long parts = kib_of(STAT, "anon ") + kib_of(STAT, "\nfile ") + kernel, current = atol(contents(CURRENT));
+    CHECK(kernel > 0 && labs(parts - current) < 16 * PAGE + current / 64); // Linux counts in batches
+    CHECK(kib_of(STAT, "\nfile_mapped ") > 0 && kib_of(STAT, "\nfile_writeback ") >= 0 && kib_of(STAT, "\nanon_thp ") >= 0);
+    // Messages are the kernel's.
+    int queues[QUEUES];
+    struct { long kind; char text[MESSAGE]; } message = {1};
+    for (int i = 0; i < QUEUES; i++) {
+        CHECK((queues[i] = msgget(IPC_PRIVATE, 0600)) >= 0);
+        CHECK(msgsnd(queues[i], &message, MESSAGE, 0) == 0 && msgsnd(queues[i], &message, MESSAGE, 0) == 0);
+    }
+    long more = kib_of(STAT, "\nkernel ") - kernel;
+    CHECK(more >= 2 * QUEUES * MESSAGE / 2 && more < 4 * QUEUES * MESSAGE);
+    for (int i = 0; i < QUEUES; i++)
+        CHECK(msgctl(queues[i], IPC_RMID, NULL) == 0);
+    CHECK(kib_of(STAT, "\nkernel ") - kernel < QUEUES * MESSAGE);
+    // The faults of a process that has ended stay.
+    pid_t child = fork();
+    if (child == 0) {
+        char *own = mmap(NULL, SOME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int at = 0; at < SOME; at += PAGE)
+            own[at] = 1;
+        _exit(own == MAP_FAILED);
+    }
+    CHECK(status_of(child) == 0 && kib_of(STAT, "\npgfault ") - faults >= 8 && kib_of(STAT, "\npgmajfault ") >= waited);
+}
+
 // Linux has these files at the root of its hierarchy only if it is a container's: elsewhere this is not tried.
 static void groups(void) {
     if (access("/sys/fs/cgroup/io.stat", R_OK) != 0 || access("/sys/fs/cgroup/memory.current", R_OK) != 0) {
@@ -245,6 +280,7 @@ static void groups(void) {
     CHECK(kib_of(STAT, "anon ") - anonymous >= SOME / 2 && kib_of(STAT, "\nshmem ") - shared >= SOME);
     CHECK(kib_of(STAT, "\nfile ") >= kib_of(STAT, "\nshmem "));
     munmap(own, SOME), munmap(others, SOME);
+    charged();
     contents("/sys/fs/cgroup/io.stat");
     unsigned major, minor;
     long bytes[2];

@@ -1,4 +1,4 @@
-//! Counts of the work of address spaces: each for itself, and all of the machine's together.
+//! Counts of the work of address spaces: each for itself, those of a tenant that have ended together, and all of the machine's together.
 //!
 //! One more count is a line of the list below and the place that counts: monitors show whatever the list has.
 
@@ -9,7 +9,7 @@ use gyre_machine::{CORES_MAX, core_index};
 macro_rules! counters {
     ($($(#[doc = $help:literal])* $field:ident: $name:literal;)*) => {
         /// Counts of one address space, or of all on one core.
-        #[derive(Default)]
+        #[derive(Default, Debug)]
         pub struct Counters {
             $($(#[doc = $help])* pub $field: AtomicU64,)*
         }
@@ -63,6 +63,15 @@ impl Counters {
         if let Some(core) = CORES.get(core_index()) {
             let counter = which(&core.0);
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds all counts to those of `heir`, and begins again at 0. Flushes of other cores stay: their tenant has counted them at once.
+    pub(crate) fn leave_to(&self, heir: &Counters) {
+        for (_, which) in ALL {
+            if !core::ptr::eq(which(self), &raw const self.tlb_shootdowns) {
+                which(heir).fetch_add(which(self).swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
         }
     }
 }

@@ -81,8 +81,8 @@ pub(crate) struct State {
     /// Huge pages made, and split, so far.
     pub(crate) huge_made: u64,
     pub(crate) huge_split: u64,
-    /// The place in which its tenant counts flushes of other cores' translations; none before the first program.
-    pub(crate) tlb_shootdowns: Option<Arc<AtomicU64>>,
+    /// The counts of its tenant: flushes of other cores' translations at once, all others at its end; none before the first program.
+    pub(crate) of_tenant: Option<Arc<Counters>>,
     /// The view of a program that edits its page table itself.
     pub(crate) view: Option<Arc<dyn View>>,
 }
@@ -100,6 +100,13 @@ pub struct AddressSpace {
     users: AtomicU64,
     /// Its figures.
     pub counters: Counters,
+}
+
+/// One that no program left, since its tasks were lost, gives its counts to its tenant, too.
+impl Drop for AddressSpace {
+    fn drop(&mut self) {
+        self.leave_counts();
+    }
 }
 
 impl AddressSpace {
@@ -138,7 +145,7 @@ impl AddressSpace {
                 gathering: None,
                 huge_made: 0,
                 huge_split: 0,
-                tlb_shootdowns: None,
+                of_tenant: None,
                 view: None,
             }),
             root,
@@ -155,16 +162,25 @@ impl AddressSpace {
         &self.root
     }
 
-    /// One more program lives in it, of a tenant that counts its TLB shootdowns.
-    pub fn join(&self, tlb_shootdowns: &Arc<AtomicU64>) {
-        self.state.lock().tlb_shootdowns = Some(tlb_shootdowns.clone());
+    /// One more program lives in it, of a tenant with these counts.
+    pub fn join(&self, of_tenant: &Arc<Counters>) {
+        self.state.lock().of_tenant = Some(of_tenant.clone());
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Counts one program less; the last one clears it.
     pub async fn leave(&self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.leave_counts();
             self.clear().await;
+        }
+    }
+
+    /// Gives its counts to its tenant.
+    fn leave_counts(&self) {
+        let of_tenant = self.state.lock().of_tenant.clone();
+        if let Some(heir) = of_tenant {
+            self.counters.leave_to(&heir);
         }
     }
 
@@ -250,7 +266,7 @@ impl AddressSpace {
         let mut burial = Burial { space: self, graves: withdrawn.graves };
         let (cores, of_tenant) = {
             let state = self.state.lock();
-            (state.table.active_cores(), state.tlb_shootdowns.clone())
+            (state.table.active_cores(), state.of_tenant.clone())
         };
         let stale = withdrawn.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -258,8 +274,8 @@ impl AddressSpace {
             flush_here(&stale);
         } else {
             self.counters.count(|counters| &counters.tlb_shootdowns);
-            if let Some(count) = of_tenant {
-                count.fetch_add(1, Ordering::Relaxed);
+            if let Some(counts) = of_tenant {
+                counts.tlb_shootdowns.fetch_add(1, Ordering::Relaxed);
             }
             self.flush.flush(cores, stale).await;
         }

@@ -34,6 +34,8 @@ pub struct Usage {
     pub files: Kind,
     /// Bytes of huge pages.
     pub huge: u64,
+    /// Of the anonymous part, that in huge pages which nobody has cut, in 2^-[`FRACTION_BITS`] bytes.
+    pub huge_part: u64,
 }
 
 impl Kind {
@@ -76,7 +78,7 @@ impl State {
         }
         for huge in self.pages.huge_starts(first, end).filter(|huge| *huge >= first) {
             if let Some(page) = self.pages.huge(huge) {
-                page.for_each_part(|mappings, bytes| usage.anonymous.add(mappings, bytes));
+                page.for_each_part(|mappings, bytes| usage.add_huge(mappings, bytes));
                 usage.huge = usage.huge.saturating_add(HUGE);
             }
         }
@@ -100,6 +102,15 @@ impl Usage {
             Provider::Memory(_) => &mut self.shared,
             Provider::File(file) if file.is_in_memory() => &mut self.shared,
             Provider::File(_) => &mut self.files,
+        }
+    }
+
+    fn add_huge(&mut self, mappings: u64, bytes: u64) {
+        let before = self.anonymous.part;
+        self.anonymous.add(mappings, bytes);
+        if bytes == HUGE {
+            let part = self.anonymous.part.saturating_sub(before);
+            self.huge_part = self.huge_part.saturating_add(part);
         }
     }
 

@@ -409,6 +409,11 @@ impl FileCache {
         true
     }
 
+    /// Returns how many pages that a payer dirtied are being written.
+    pub fn being_written(&self, payer: ActivityId) -> usize {
+        self.dirty.lock().under_way(payer)
+    }
+
     /// Indices of dirty pages of a node from `from` on, in order, at most `count_max`.
     pub fn dirty_pages(&self, from: PageKey, count_max: usize) -> Vec<u64> {
         self.dirty.lock().of_node(from, count_max)

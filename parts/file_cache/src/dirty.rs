@@ -70,6 +70,11 @@ impl Dirty {
         self.written.get(&payer).filter(|written| written.under_way > 0).map(|written| written.ended)
     }
 
+    /// Returns how many pages of a payer are being written.
+    pub(crate) fn under_way(&self, payer: ActivityId) -> usize {
+        self.written.get(&payer).map_or(0, |written| written.under_way)
+    }
+
     fn forget_age(&mut self, mark: Mark) {
         let Some(ages) = self.ages.get_mut(&mark.activity) else { return };
         ages.remove(&mark.sequence);

@@ -165,7 +165,7 @@ pub struct NewProcess {
 impl Process {
     /// Makes a process without threads.
     pub fn new(id: i32, tenant: Arc<Tenant>, new: NewProcess) -> Arc<Process> {
-        new.space.join(&tenant.tlb_shootdowns);
+        new.space.join(&tenant.space_counts);
         Arc::new(Process {
             _count: PROCESSES.count(),
             id,
@@ -259,7 +259,7 @@ impl Process {
 
     /// Replaces its memory and answers the former; the caller leaves that, and tells the threads that go on.
     pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
-        space.join(&self.tenant.tlb_shootdowns);
+        space.join(&self.tenant.space_counts);
         // What was to be done in the former memory ends with it.
         let contexts = core::mem::take(&mut *self.asynchronous.lock());
         contexts.values().for_each(|context| context.close());

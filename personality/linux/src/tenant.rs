@@ -30,6 +30,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use gyre_account::{ActivityId, Grant};
+use gyre_address_space::counters::Counters;
 use gyre_address_space::{AddressSpace, Flush};
 use gyre_flow::Guard;
 use gyre_interface::async_io::async_io;
@@ -95,6 +96,8 @@ pub struct CacheUse {
     pub held_bytes: u64,
     /// Of them, those that are to be written, bytes.
     pub dirty_bytes: u64,
+    /// Those that are being written, bytes.
+    pub written_bytes: u64,
 }
 
 /// The memory of a process with a limit of its own.
@@ -115,6 +118,8 @@ pub struct MemoryUse {
     pub free_bytes: u64,
     /// Of it, not free because others of its group hold what the group may.
     pub others_bytes: u64,
+    /// Charged to it and to all that is below it: what its bill shows.
+    pub held_bytes: u64,
 }
 
 /// The first number of native calls.
@@ -243,8 +248,8 @@ pub struct Tenant {
     pub limits: TenantLock<TenantLimits>,
     /// Its processes and threads.
     pub tree: TenantLock<Tree>,
-    /// Flushes of other cores' translations that its programs caused.
-    pub tlb_shootdowns: Arc<AtomicU64>,
+    /// Counts of its address spaces: of flushes of other cores' translations all, of the rest those of spaces that have ended.
+    pub space_counts: Arc<Counters>,
     /// Pages of segments and of shared mappings without a file.
     pub(crate) shared_pages: Arc<AtomicU64>,
     /// Processes that are to end because the first one is gone.
@@ -296,7 +301,7 @@ impl Tenant {
             kernel,
             limits: TenantLock::new(limits),
             tree: TenantLock::default(),
-            tlb_shootdowns: Arc::default(),
+            space_counts: Arc::default(),
             shared_pages: Arc::default(),
             doomed: Doomed::default(),
             futexes: Futexes::default(),

@@ -147,7 +147,7 @@ impl KernelServices for Services {
         let used = activities.held_bytes(tenant);
         let own_room = total_bytes.saturating_sub(used);
         let free_bytes = own_room.min(activities.memory_room(tenant));
-        MemoryUse { total_bytes, free_bytes, others_bytes: own_room.saturating_sub(free_bytes) }
+        MemoryUse { total_bytes, free_bytes, others_bytes: own_room.saturating_sub(free_bytes), held_bytes: used }
     }
 
     fn disks(&self, activity: ActivityId) -> Vec<DiskUse> {
@@ -160,6 +160,7 @@ impl KernelServices for Services {
         usage.map_or(CacheUse::default(), |usage| CacheUse {
             held_bytes: bytes(usage.held),
             dirty_bytes: bytes(usage.dirty),
+            written_bytes: bytes(self.kernel.storage.pages_being_written(activity)),
         })
     }
 

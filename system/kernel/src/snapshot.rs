@@ -195,7 +195,7 @@ fn activity(kernel: &Kernel, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         let tree = running.tenant.tree.lock();
         (tree.thread_count() as u32, tree.processes_started())
     });
-    let shootdowns = running.map_or(0, |running| running.tenant.tlb_shootdowns.load(Ordering::Relaxed));
+    let shootdowns = running.map_or(0, |running| running.tenant.space_counts.tlb_shootdowns.load(Ordering::Relaxed));
     Activity {
         id: info.id.0,
         parent: info.parent.unwrap_or(info.id).0,

@@ -228,6 +228,11 @@ impl Storage {
         self.cache.usage().into_iter().find(|usage| usage.activity == activity)
     }
 
+    /// Returns how many pages of files are being written for a tenant.
+    pub fn pages_being_written(&self, activity: ActivityId) -> usize {
+        self.cache.being_written(activity)
+    }
+
     /// Notes how much memory a tenant may use: what its writers may leave dirty follows.
     pub fn set_limit(&self, tenant: ActivityId, bytes: u64) {
         self.cache.set_budget(tenant, usize::try_from(bytes / PAGE).unwrap_or(usize::MAX));

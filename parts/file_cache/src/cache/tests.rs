@@ -177,7 +177,9 @@ fn a_writer_that_is_killed_leaves_the_page_dirty() {
     let writing = cache.start_writing(key(1)).unwrap();
     assert_eq!(writing.payer(), ActivityId(3));
     assert!(cache.start_writing(key(1)).is_none(), "one writes it already");
+    assert_eq!(cache.being_written(ActivityId(3)), 1);
     drop(writing);
+    assert_eq!(cache.being_written(ActivityId(3)), 0);
     assert_eq!(cache.dirty_pages(key(0), 10), [1]);
     let writing = cache.start_writing(key(1)).unwrap();
     assert_eq!(writing.payer(), ActivityId(3), "who dirtied it still pays");

@@ -103,7 +103,7 @@ fn nobody_else_ends_while_the_memory_of_one_whose_last_thread_leaves_is_not_back
 
 /// Returns MiB of a tenant that may have 88: free, and taken by others of its group.
 fn memory(free: u64, others: u64) -> MemoryUse {
-    MemoryUse { total_bytes: 88 << 20, free_bytes: free << 20, others_bytes: others << 20 }
+    MemoryUse { total_bytes: 88 << 20, free_bytes: free << 20, others_bytes: others << 20, ..MemoryUse::default() }
 }
 
 #[test]

@@ -28,8 +28,8 @@ const ROWS: &[Row] = &[
     ("cpuset.mems", Text(|_| "0\n".into())),
     ("cpuset.mems.effective", Text(|_| "0\n".into())),
     ("io.stat", Text(figures::io_stat)),
-    ("memory.current", Text(|proc| memory(proc, |total, free| total.saturating_sub(free)))),
-    ("memory.max", Text(|proc| memory(proc, |total, _| total))),
+    ("memory.current", Text(figures::memory_held)),
+    ("memory.max", Text(figures::memory_limit)),
     ("memory.stat", Waits(|proc| Box::pin(figures::memory_stat(proc)))),
     ("memory.swap.current", Text(|_| "0\n".into())),
     ("memory.swap.max", Text(|_| "0\n".into())),
@@ -55,9 +55,4 @@ fn processor_use(proc: &ProcFs) -> String {
     let doings = proc.processes().map(|processes| processes.doings()).unwrap_or_default();
     let (user, system) = (doings.user_ns / 1000, doings.system_ns / 1000);
     format!("usage_usec {}\nuser_usec {user}\nsystem_usec {system}\n", user.saturating_add(system))
-}
-
-fn memory(proc: &ProcFs, of: fn(u64, u64) -> u64) -> String {
-    let (total, free) = proc.processes().map_or((0, 0), |processes| processes.memory_bytes());
-    format!("{}\n", of(total, free))
 }

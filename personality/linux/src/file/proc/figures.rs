@@ -4,8 +4,10 @@
 //! shared anonymous mappings. `file` and `Cached` hold the pages of files on disks and those too, as on Linux. `anon` divides each page among
 //! the processes that show it, so that none counts twice. Bytes of disks are those of `gyre bill`, without what cells moved by themselves.
 //!
-//! Left out: kernel, sock and slab (what the kernel holds for a tenant is one figure), the lists of active and inactive pages (there are none),
-//! faults of processes that have ended, discards (no request of that kind is made).
+//! `anon`, `file` and `kernel` are together what the tenant is charged for: memory.current, and its bill.
+//!
+//! Left out: stacks, tables of pages, buffers of sockets and slabs apart (what the kernel holds for a tenant is one figure), the lists of active
+//! and inactive pages (there are none), discards (no request of that kind is made).
 
 use super::ProcFs;
 use crate::tenant::{CacheUse, DiskUse};
@@ -39,11 +41,36 @@ pub(super) async fn meminfo(proc: &ProcFs) -> String {
     lines.into_iter().map(|(name, bytes)| memory_line(name, bytes)).collect()
 }
 
-/// Returns the text of memory.stat, bytes.
+/// Returns the text of memory.current, bytes: what the bill shows.
+pub(super) fn memory_held(proc: &ProcFs) -> String {
+    format!("{}\n", held_bytes(proc))
+}
+
+/// Returns the text of memory.max, bytes.
+pub(super) fn memory_limit(proc: &ProcFs) -> String {
+    format!("{}\n", proc.processes().map_or(0, |processes| processes.memory_bytes().0))
+}
+
+/// Returns the text of memory.stat, bytes. All that is charged and in none of the other kinds is the kernel's, for the tenant.
 pub(super) async fn memory_stat(proc: &ProcFs) -> String {
-    let (shared, cache, anonymous) = (memory_without_disk(proc).await, cache(proc), anonymous_bytes(proc).await);
+    let shown = shown(proc).await;
+    let (shared, cache) = (memory_without_disk(proc).await, cache(proc));
     let file = cache.held_bytes.saturating_add(shared);
-    format!("anon {anonymous}\nfile {file}\nshmem {shared}\nfile_dirty {}\n", cache.dirty_bytes)
+    let kernel = held_bytes(proc).saturating_sub(shown.anonymous_bytes).saturating_sub(file);
+    let (faults, major) = proc.processes().map(|processes| processes.faults()).unwrap_or_default();
+    let lines = [
+        ("anon", shown.anonymous_bytes),
+        ("file", file),
+        ("kernel", kernel),
+        ("shmem", shared),
+        ("file_mapped", shown.mapped_bytes),
+        ("file_dirty", cache.dirty_bytes),
+        ("file_writeback", cache.written_bytes),
+        ("anon_thp", shown.huge_bytes),
+        ("pgfault", faults),
+        ("pgmajfault", major),
+    ];
+    lines.into_iter().map(|(key, value)| format!("{key} {value}\n")).collect()
 }
 
 /// Returns the text of io.stat: a line for each disk, by the number that stat(2) shows of its files.
@@ -76,14 +103,34 @@ async fn memory_without_disk(proc: &ProcFs) -> u64 {
     sum
 }
 
-/// Returns the private memory of all processes, each page once, bytes.
-async fn anonymous_bytes(proc: &ProcFs) -> u64 {
+/// Memory that processes show, each page once, bytes.
+struct Shown {
+    /// Private memory.
+    anonymous_bytes: u64,
+    /// Of it, that in whole huge pages.
+    huge_bytes: u64,
+    /// Pages of files, on disks and in memory, and of shared memory.
+    mapped_bytes: u64,
+}
+
+async fn shown(proc: &ProcFs) -> Shown {
     let spaces = proc.processes().map(|processes| processes.spaces()).unwrap_or_default();
-    let mut parts: u64 = 0;
+    let [mut anonymous, mut huge, mut mapped]: [u64; 3] = [0; 3];
     for space in spaces {
-        parts = parts.saturating_add(space.usage().await.anonymous.part);
+        let usage = space.usage().await;
+        anonymous = anonymous.saturating_add(usage.anonymous.part);
+        huge = huge.saturating_add(usage.huge_part);
+        mapped = mapped.saturating_add(usage.shared.part).saturating_add(usage.files.part);
     }
-    // Thirds of a page and the like are rounded down: the sum is near a whole page.
+    Shown { anonymous_bytes: whole_pages(anonymous), huge_bytes: whole_pages(huge), mapped_bytes: whole_pages(mapped) }
+}
+
+/// Turns parts of pages into bytes: thirds of a page and the like were rounded down, so that the sum is near a whole page.
+fn whole_pages(parts: u64) -> u64 {
     let bytes = parts >> FRACTION_BITS;
     (bytes.saturating_add(PAGE_BYTES / 2) / PAGE_BYTES).saturating_mul(PAGE_BYTES)
+}
+
+fn held_bytes(proc: &ProcFs) -> u64 {
+    proc.processes().map_or(0, |processes| processes.held_bytes())
 }

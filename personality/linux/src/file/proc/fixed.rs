@@ -120,12 +120,11 @@ fn semaphore_limits() -> String {
     format!("{SET_SEMAPHORES_MAX}\t{SEMAPHORES_MAX}\t{OPERATIONS_MAX}\t{SETS_MAX}\n")
 }
 
-/// Figures that are known: memory that is free, and the faults of the processes that live.
+/// Figures that are known: memory that is free, and page faults.
 fn vmstat(proc: &ProcFs) -> String {
     let Some(processes) = proc.processes() else { return String::new() };
     let (_, free) = processes.memory_bytes();
-    let (minor, major) = processes.faults();
-    let faults = minor.saturating_add(major);
+    let (faults, major) = processes.faults();
     format!("nr_free_pages {}\npgfault {faults}\npgmajfault {major}\npswpin 0\npswpout 0\n", free / 4096)
 }
 

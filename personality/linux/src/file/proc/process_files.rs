@@ -265,7 +265,8 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
 /// Returns the 52 fields of proc(5).
 fn stat(view: &ProcessView) -> String {
     let name = String::from_utf8_lossy(&view.name);
-    let (minor, major) = view.faults;
+    let (faults, major) = view.faults;
+    let minor = faults.saturating_sub(major);
     format!(
         "{} ({name}) {} {} {} {} 0 -1 0 {minor} 0 {major} 0 {} {} 0 0 20 0 {} 0 {} {} {} {} 0 0 0 0 0 {} {} {} {} 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
         view.thread,

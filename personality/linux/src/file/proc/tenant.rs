@@ -156,10 +156,10 @@ impl Processes for Tenant {
 
     fn faults(&self) -> (u64, u64) {
         let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let processes = self.tree.lock().processes();
-        let spaces = processes.iter().map(|process| process.space());
-        spaces.fold((0, 0), |(all, waited), space| {
-            let (faults, slow) = (count(&space.counters.faults), count(&space.counters.faults_waited));
+        let spaces = self.spaces();
+        let counters = spaces.iter().map(|space| &space.counters).chain([&*self.space_counts]);
+        counters.fold((0, 0), |(all, waited), counters| {
+            let (faults, slow) = (count(&counters.faults), count(&counters.faults_waited));
             (u64::saturating_add(all, faults), u64::saturating_add(waited, slow))
         })
     }
@@ -177,6 +177,10 @@ impl Processes for Tenant {
     fn memory_bytes(&self) -> (u64, u64) {
         let memory = self.kernel().memory(self.activity());
         (memory.total_bytes, memory.free_bytes)
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.kernel().memory(self.activity()).held_bytes
     }
 
     fn shared_bytes(&self) -> u64 {

@@ -50,7 +50,7 @@ pub struct ProcessView {
     pub system_ns: u64,
     /// Start, ns since the machine started.
     pub started_ns: u64,
-    /// Minor and major page faults.
+    /// Page faults: all, and of them those that waited for a page of a file.
     pub faults: (u64, u64),
     /// Its memory; none for a zombie.
     pub space: Option<Arc<AddressSpace>>,
@@ -136,12 +136,14 @@ pub trait Processes: Send + Sync {
     /// Returns some lines of the tenant's shared memory, semaphores or message queues from an index on, each with its
     /// index; none if there are no more.
     fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)>;
-    /// Returns the page faults of the processes that live: those that needed no page of a file, and those that did.
+    /// Returns the page faults of the tenant's processes, those that have ended too: all, and of them those that waited for a page of a file.
     fn faults(&self) -> (u64, u64);
     /// Returns the limits and the use of the tenant.
     fn bounds(&self) -> Bounds;
     /// Returns total and free memory of the tenant, bytes.
     fn memory_bytes(&self) -> (u64, u64);
+    /// Returns the memory that the tenant is charged for, bytes.
+    fn held_bytes(&self) -> u64;
     /// Returns the bytes of segments and of shared mappings without a file.
     fn shared_bytes(&self) -> u64;
     /// Returns the pages of files on disks that the tenant holds in memory.

@@ -1,6 +1,10 @@
 //! Memory by kind: Shmem, the lines of status and statm, the cgroup's files.
 
 use super::world::{User, run};
+use core::sync::atomic::Ordering;
+use gyre_address_space::AddressSpace;
+use gyre_address_space::flush::LocalFlush;
+use gyre_machine::Access;
 use linux_raw_sys::general as raw;
 use std::string::String;
 
@@ -65,7 +69,38 @@ fn memory_without_a_disk_is_shared_memory_as_long_as_somebody_holds_it() {
         assert_eq!(figure(user, group, "shmem ").await, (shared + 12) * 1024);
         assert_eq!(figure(user, group, "file ").await, (shared + 12) * 1024);
         assert_eq!(figure(user, group, "file_dirty ").await, 0);
-        assert!(figure(user, group, "anon ").await.is_multiple_of(PAGE));
+        let held = text(user, "/sys/fs/cgroup/memory.current").await.trim().parse::<u64>().unwrap();
+        assert_eq!(held, 1 << 29, "memory of others of the group is not its own");
+        let all = text(user, group).await;
+        let of = |key: &str| all.lines().find_map(|line| line.strip_prefix(key)).unwrap().parse::<u64>().unwrap();
+        assert!(of("anon ").is_multiple_of(PAGE) && of("anon ") > 0);
+        assert_eq!(of("anon ") + of("file ") + of("kernel "), held);
+        assert_eq!((of("anon_thp "), of("file_writeback ")), (0, 0));
+        assert!(of("file_mapped ") >= 3 * PAGE, "a file in memory");
         assert_eq!(text(user, "/sys/fs/cgroup/io.stat").await, "", "it has no disk");
+    });
+}
+
+#[test]
+fn faults_of_memory_that_is_gone_stay_with_the_tenant() {
+    run(|user| async move {
+        let user = &user;
+        let group = "/sys/fs/cgroup/memory.stat";
+        let (process, limits) = (user.thread.process(), user.thread.process().limits());
+        let new = AddressSpace::new(&LocalFlush, limits.of_memory(&process.credentials()), process.activity()).unwrap();
+        let own = process.replace_space(new);
+        for page in 1..=7 {
+            // Nothing is there; a fault counts when it begins.
+            process.space().fault((1 << 30) + page * PAGE, Access::Read).await.unwrap_err();
+        }
+        let new = process.replace_space(own);
+        let before = figure(user, group, "pgfault ").await;
+        assert_eq!(new.counters.faults.load(Ordering::Relaxed), 7);
+        new.leave().await;
+        drop(new);
+        let after = figure(user, group, "pgfault ").await;
+        assert!((before + 7..before + 14).contains(&after), "{before} and {after} faults");
+        assert!(figure(user, "/proc/vmstat", "pgfault ").await >= after);
+        assert!(figure(user, group, "pgmajfault ").await < before);
     });
 }

@@ -51,7 +51,7 @@ impl KernelServices for Surroundings {
         Consumption::default()
     }
     fn memory(&self, _activity: ActivityId) -> MemoryUse {
-        MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29, others_bytes: 0 }
+        MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 28, others_bytes: 1 << 28, held_bytes: 1 << 29 }
     }
     fn native(&'static self, _thread: Arc<Thread>, _number: u64, _arguments: Arguments) -> NativeCall {
         Box::pin(async { Err(Errno::ENOSYS) })
