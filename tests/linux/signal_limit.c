@@ -110,7 +110,47 @@ static void none(void) {
     FAILS(timer_create(CLOCK_MONOTONIC, NULL, &made), EAGAIN);
 }
 
+enum { MANY = 10000 };
+
+// Each timer has a place, even one without a signal, whatever process of the user has it.
+static timer_t fill(void) {
+    timer_t made, last;
+    struct sigevent silent = { .sigev_notify = SIGEV_NONE };
+    for (int i = 0; i < MANY; i++)
+        CHECK(timer_create(CLOCK_MONOTONIC, i % 2 ? &silent : NULL, &last) == 0);
+    FAILS(timer_create(CLOCK_MONOTONIC, &silent, &made), EAGAIN);
+    return last;
+}
+
+static void many(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = { MANY, MANY };
+        CHECK(setrlimit(RLIMIT_SIGPENDING, &limit) == 0 && setresuid(54322, 54322, 54322) == 0);
+        timer_t last = fill(), made;
+        pid_t other = fork();
+        if (other == 0) {
+            FAILS(timer_create(CLOCK_MONOTONIC, NULL, &made), EAGAIN);
+            _exit(0);
+        }
+        CHECK(status_of(other) == 0);
+        CHECK(timer_delete(last) == 0 && timer_create(CLOCK_MONOTONIC, NULL, &made) == 0);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    // Those of a process that has ended are free again.
+    child = fork();
+    if (child == 0) {
+        struct rlimit limit = { MANY, MANY };
+        CHECK(setrlimit(RLIMIT_SIGPENDING, &limit) == 0 && setresuid(54322, 54322, 54322) == 0);
+        fill();
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+}
+
 int main(void) {
+    many();
     void (*parts[])(void) = { signals, of_a_user, timers, none };
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
         pid_t child = fork();

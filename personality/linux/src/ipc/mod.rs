@@ -31,6 +31,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use ids::Ids;
+pub(crate) use waiting::go_on;
 
 /// Flags and commands that all kinds have (sys/ipc.h).
 pub(crate) const CREATE: u32 = 0o1000;

@@ -74,7 +74,7 @@ impl Left {
 }
 
 /// Goes on with long work in the name of a tenant: who began it may end meanwhile.
-pub(super) fn go_on(activity: ActivityId, work: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn go_on(activity: ActivityId, work: impl Future<Output = ()> + Send + 'static) {
     let make = move || -> Pin<Box<dyn Future<Output = ()>>> { Box::pin(work) };
     gyre_message::spawn_on(gyre_machine::core_index(), activity, Box::new(make));
 }

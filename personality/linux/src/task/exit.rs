@@ -119,7 +119,7 @@ fn bury(process: &Arc<Process>) {
     drop(waiting);
     let tenant = process.tenant();
     process.interval_timers.stop();
-    process.timers.stop();
+    process.timers.stop(tenant.activity());
     semaphores::undo::end_later(process);
     let used = process.close_activity().plus(*process.children_used.lock());
     let status = process.end_status().unwrap_or(number::SIGKILL);

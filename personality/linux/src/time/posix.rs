@@ -7,23 +7,28 @@
 //! expiry; if the signal still waits, the expiry is counted. [`PosixTimers::taken`] is called when the signal is
 //! taken, and the count becomes the overrun.
 //!
+//! There may be as many as RLIMIT_SIGPENDING lets their user have places of signals (setrlimit(2); Linux: posixtimer_init_sigqueue), and as
+//! the tenant's memory holds. They end in turns.
+//!
 //! The table's lock is held for a look alone; alarms and signals have locks of their own below it.
 
 use super::alarm::{Alarm, Told};
 use super::{TimeSpec, clock, cycles_from_now, cycles_to_ns, ns_to_cycles};
 use crate::file::pace::Pace;
+use crate::ipc::go_on;
 use crate::signal::places::{Sending, Taken};
 use crate::signal::{SIGNAL_MAX, SignalInfo, number};
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicI32, Ordering};
+use gyre_account::ActivityId;
 use gyre_object::ObjectLock;
 use linux_raw_sys::general as raw;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Timers that one process may have.
-const TIMERS_MAX: usize = 4096;
+/// Timers that are deleted at once if a process's threads are lost; the rest of them goes in turns.
+const STOPPED_AT_ONCE: usize = 256;
 
 /// `struct sigevent`, 64 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -69,9 +74,6 @@ struct Table {
 impl Table {
     /// Adds a timer under a number that none has.
     fn add(&mut self, timer: impl FnOnce(i32) -> Result<Timer, Errno>) -> Result<i32, Errno> {
-        if self.timers.len() >= TIMERS_MAX {
-            return Err(Errno::EAGAIN);
-        }
         let numbers = (self.next..=i32::MAX).chain(0..self.next);
         let id = numbers.into_iter().find(|id| !self.timers.contains_key(id)).ok_or(Errno::EAGAIN)?;
         let timer = timer(id)?;
@@ -96,9 +98,13 @@ impl PosixTimers {
         }
     }
 
-    /// Deletes all of them in one piece: those of a process whose threads are lost.
-    pub fn stop(&self) {
-        while self.stop_one() {}
+    /// Deletes all of them, of a process whose threads are lost: a task of `activity`, its tenant's, goes on with many.
+    pub fn stop(&self, activity: ActivityId) {
+        if (0..STOPPED_AT_ONCE).any(|_| !self.stop_one()) {
+            return;
+        }
+        let rest = PosixTimers { table: ObjectLock::new(core::mem::take(&mut *self.table.lock())) };
+        go_on(activity, async move { rest.end().await });
     }
 
     fn stop_one(&self) -> bool {

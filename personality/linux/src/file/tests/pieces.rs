@@ -83,16 +83,30 @@ fn the_timers_of_a_process_go_in_turns() {
             let arguments = crate::Arguments([words[0], words[1], words[2], 0, 0, 0]);
             crate::table::calls::dispatch(&user.thread, number, arguments).await.unwrap()
         };
-        let limit = user.put(&[4096u64.to_le_bytes(), 4096u64.to_le_bytes()].concat()).await;
+        let most = 10_000;
+        let limit = user.put(&[most; 2].map(u64::to_le_bytes).concat()).await;
         // setrlimit of RLIMIT_SIGPENDING: each timer has a place for its signal.
         call(160, [11, limit, 0]).await.unwrap();
         let id = user.room(4);
-        for _ in 0..4000 {
-            call(222, [1, 0, id]).await.unwrap();
-        }
-        let ((), between) = turns(user.thread.process().timers.end()).await;
-        assert!(between >= 3, "{between}");
+        let process = user.thread.process();
+        let make = async || {
+            while process.signal_places_taken() < most {
+                call(222, [1, 0, id]).await.unwrap();
+            }
+            assert_eq!(call(222, [1, 0, id]).await.err(), Some(crate::Errno::EAGAIN));
+            assert_eq!(process.signal_places_taken(), most, "what was refused holds nothing");
+        };
+        make().await;
+        let ((), between) = turns(process.timers.end()).await;
+        assert!(between >= 9, "{between}");
         assert_eq!(call(226, [7, 0, 0]).await.err(), Some(crate::Errno::EINVAL));
+        // Those of a process whose threads are lost: a task of the tenant goes on with them.
+        make().await;
+        process.timers.stop(process.tenant().activity());
+        assert_eq!(call(226, [9_999, 0, 0]).await.err(), Some(crate::Errno::EINVAL));
+        while process.signal_places_taken() > 0 {
+            gyre_message::yield_now().await;
+        }
     });
 }
 
