@@ -2,9 +2,81 @@
 #include "check.h"
 #include <limits.h>
 #include <sys/ipc.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 
+static int mode_of(int id) {
+    struct shmid_ds status;
+    CHECK(shmctl(id, IPC_STAT, &status) == 0);
+    return status.shm_perm.mode;
+}
+
+static void limit_to(long bytes) {
+    struct rlimit limit = {bytes, 1 << 20};
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+}
+
+/* SHM_LOCK by a user that may lock two pages in all. */
+static void locks_of_a_user(int others) {
+    limit_to(2 * 4096);
+    CHECK(setgid(54323) == 0 && setuid(54323) == 0);
+    int two = shmget(IPC_PRIVATE, 4097, 0600), one = shmget(IPC_PRIVATE, 1, 0600);
+    CHECK(two >= 0 && one >= 0);
+    FAILS(shmctl(others, SHM_LOCK, NULL), EPERM);
+    FAILS(shmctl(others, SHM_UNLOCK, NULL), EPERM);
+    CHECK(shmctl(two, SHM_LOCK, NULL) == 0 && mode_of(two) == (SHM_LOCKED | 0600));
+    CHECK(shmctl(two, SHM_LOCK, NULL) == 0 && mode_of(one) == 0600);
+    FAILS(shmctl(one, SHM_LOCK, NULL), ENOMEM);
+    CHECK(mode_of(one) == 0600);
+    pid_t child = fork();
+    if (child == 0) {
+        FAILS(shmctl(one, SHM_LOCK, NULL), ENOMEM); // the limit is the user's
+        CHECK(shmctl(two, SHM_UNLOCK, NULL) == 0 && shmctl(one, SHM_LOCK, NULL) == 0);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    CHECK(mode_of(one) == (SHM_LOCKED | 0600) && mode_of(two) == 0600); // whoever has ended
+    FAILS(shmctl(two, SHM_LOCK, NULL), ENOMEM);
+    struct shmid_ds status;
+    CHECK(shmctl(one, IPC_STAT, &status) == 0);
+    status.shm_perm.mode = 0400;
+    CHECK(shmctl(one, IPC_SET, &status) == 0 && mode_of(one) == (SHM_LOCKED | 0400));
+    limit_to(0);
+    FAILS(shmctl(two, SHM_LOCK, NULL), EPERM);
+    FAILS(shmctl(one, SHM_LOCK, NULL), EPERM);
+    CHECK(shmctl(one, SHM_UNLOCK, NULL) == 0 && shmctl(one, SHM_UNLOCK, NULL) == 0 && mode_of(one) == 0400);
+    limit_to(2 * 4096 + 4095);
+    // What is locked and removed is given back with its last attachment.
+    CHECK(shmctl(two, SHM_LOCK, NULL) == 0);
+    char *shown = shmat(two, NULL, 0);
+    CHECK(shown != (void *)-1 && shmctl(two, IPC_RMID, NULL) == 0);
+    FAILS(shmctl(one, SHM_LOCK, NULL), ENOMEM);
+    CHECK(shmdt(shown) == 0 && shmctl(one, SHM_LOCK, NULL) == 0 && shmctl(one, IPC_RMID, NULL) == 0);
+    FAILS(shmctl(one, SHM_LOCK, NULL), EINVAL);
+    FAILS(shmctl(-1, SHM_LOCK, NULL), EINVAL);
+    one = shmget(IPC_PRIVATE, 2 * 4096, 0600);
+    CHECK(shmctl(one, SHM_LOCK, NULL) == 0 && shmctl(one, IPC_RMID, NULL) == 0);
+    _exit(0);
+}
+
+static void locks(void) {
+    if (geteuid() != 0) return;
+    int id = shmget(IPC_PRIVATE, 1 << 20, 0666);
+    CHECK(id >= 0);
+    pid_t child = fork();
+    if (child == 0) {
+        limit_to(0); // CAP_IPC_LOCK knows no limit
+        CHECK(shmctl(id, SHM_LOCK, NULL) == 0 && mode_of(id) == (SHM_LOCKED | 0666));
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0 && shmctl(id, SHM_UNLOCK, NULL) == 0 && mode_of(id) == 0666);
+    child = fork();
+    if (child == 0) locks_of_a_user(id);
+    CHECK(status_of(child) == 0 && shmctl(id, IPC_RMID, NULL) == 0);
+}
+
 int main(void) {
+    locks();
     struct shmid_ds status;
     key_t key = 0x67797265;
     int id = shmget(IPC_PRIVATE, 10000, IPC_CREAT | 0600);

@@ -166,7 +166,7 @@ pub(crate) mod calls {
         28 madvise waits memory::madvise => Partly("Hints about order, merging and dumps are checked and change nothing; other advice answers EINVAL.");
         29 shmget plain segments::shmget => Done;
         30 shmat waits segments::shmat => Done;
-        31 shmctl waits segments::shmctl => Partly("No SHM_LOCK and SHM_UNLOCK (EINVAL).");
+        31 shmctl waits segments::shmctl => Done;
         64 semget waits semaphores::semget => Done;
         65 semop waits semaphores::semop => Done;
         66 semctl waits semaphore_control::semctl => Done;

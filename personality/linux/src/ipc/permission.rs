@@ -76,8 +76,13 @@ impl Permission {
     /// # Errors
     /// EPERM.
     pub fn check_owner(&self, asker: &Asker) -> Result<(), Errno> {
-        let owns = asker.user == self.owner.0 || asker.user == self.maker.0 || asker.has(Capability::SysAdmin);
-        if owns { Ok(()) } else { Err(Errno::EPERM) }
+        let may = self.is_owned_by(asker) || asker.has(Capability::SysAdmin);
+        if may { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// Returns whether the asker is its owner or its maker.
+    pub fn is_owned_by(&self, asker: &Asker) -> bool {
+        asker.user == self.owner.0 || asker.user == self.maker.0
     }
 
     /// Takes owner and mode from the first [`BYTES`] of a structure that IPC_SET gave.

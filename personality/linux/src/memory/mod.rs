@@ -12,6 +12,7 @@
 mod lock;
 pub mod policy;
 mod process_copy;
+mod segment_locks;
 pub mod segments;
 
 pub use lock::{mlock, mlock2, mlockall, munlock, munlockall};

@@ -8,6 +8,7 @@
 //! [`Table`] forgets it at the next look). A removed key is free at once. The table's lock is never held across a
 //! wait: shmat copies what it needs, then maps.
 
+use super::segment_locks::{Locker, Locks};
 use super::{PAGE, rights};
 use crate::file::permission::Asker;
 use crate::ipc::ids::{Entry, Ids, Request};
@@ -31,8 +32,11 @@ const EXECUTE: u32 = 0o100_000;
 const STATUS_AT: u32 = 13;
 const INFO: u32 = 14;
 const STATUS_AT_ANY: u32 = 15;
-/// Shown in the mode of a segment that is removed (SHM_DEST).
+const LOCK: u32 = 11;
+const UNLOCK: u32 = 12;
+/// Shown in the mode of a segment that is removed (SHM_DEST), and of one that is locked (SHM_LOCKED).
 const REMOVED: u32 = 0o1000;
+const LOCKED: u32 = 0o2000;
 /// Segments of a tenant (Linux: SHMMNI).
 pub const SEGMENTS_MAX: usize = 4096;
 /// Largest segment: the most bytes of one mapping.
@@ -48,11 +52,14 @@ pub(crate) struct Segment {
     detached_s: u64,
     changed_s: u64,
     processes: (i32, i32),
+    /// The user that locked it.
+    locked_by: Option<u32>,
 }
 
 #[derive(Default)]
 struct Table {
     segments: Ids<Segment>,
+    locks: Locks,
     /// Those that are removed and were attached at the last look.
     removed: Vec<u32>,
 }
@@ -72,12 +79,18 @@ impl Segment {
             detached_s: 0,
             changed_s: now_s(),
             processes: (process, 0),
+            locked_by: None,
         }
     }
 
-    /// Returns the bit that the mode shows of a removed segment.
+    /// Returns the bits that the mode shows of a segment that is removed or locked.
     fn mark(&self) -> u32 {
-        if self.held.is_none() { REMOVED } else { 0 }
+        let removed = if self.held.is_none() { REMOVED } else { 0 };
+        removed | if self.locked_by.is_some() { LOCKED } else { 0 }
+    }
+
+    fn pages(&self) -> u64 {
+        self.bytes.div_ceil(PAGE)
     }
 
     /// Returns the attachments: each mapping holds the memory, and a mapping that was split holds it more than once.
@@ -102,11 +115,14 @@ fn encode(entry: &Entry<Segment>) -> [u8; 112] {
 impl Table {
     /// Forgets removed segments that are attached nowhere.
     fn tidy(&mut self) {
-        let segments = &mut self.segments;
+        let (segments, locks) = (&mut self.segments, &mut self.locks);
         self.removed.retain(|number| {
             let is_attached = segments.find(*number).is_ok_and(|entry| entry.item.memory.strong_count() > 0);
-            if !is_attached {
-                segments.remove(*number);
+            if !is_attached
+                && let Some(Segment { locked_by: Some(user), bytes, .. }) =
+                    segments.remove(*number).map(|entry| entry.item)
+            {
+                locks.remove(user, bytes.div_ceil(PAGE));
             }
             is_attached
         });
@@ -230,7 +246,7 @@ pub async fn shmdt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `shmctl(number, command, argument)`: all commands but SHM_LOCK and SHM_UNLOCK.
+/// `shmctl(number, command, argument)`.
 pub async fn shmctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.int(0) < 0 {
         return Err(Errno::EINVAL);
@@ -241,6 +257,8 @@ pub async fn shmctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         STATUS | STATUS_AT | STATUS_AT_ANY => tell_status(thread, a).await,
         SET => change(thread, a).await,
         REMOVE => remove(thread, a),
+        LOCK => lock(thread, a),
+        UNLOCK => unlock(thread, a),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -261,7 +279,7 @@ async fn tell_sums(thread: &Thread, a: Arguments) -> Outcome {
     let (highest, count, pages) = {
         let mut table = thread.tenant().segments.0.lock();
         table.tidy();
-        let pages = table.segments.iter().map(|entry| entry.item.bytes.div_ceil(PAGE)).fold(0, u64::saturating_add);
+        let pages = table.segments.iter().map(|entry| entry.item.pages()).fold(0, u64::saturating_add);
         (table.segments.highest(), table.segments.count() as u64, pages)
     };
     let bytes: Vec<u8> = [count, pages, 0, 0, 0, 0].into_iter().flat_map(u64::to_le_bytes).collect();
@@ -295,6 +313,35 @@ async fn change(thread: &Thread, a: Arguments) -> Outcome {
     entry.permission.check_owner(&asker)?;
     entry.permission.set(&wish)?;
     entry.item.changed_s = now_s();
+    Ok(0)
+}
+
+/// Locks a segment; nothing if it is locked already, whoever did.
+fn lock(thread: &Thread, a: Arguments) -> Outcome {
+    let locker = Locker::of(thread);
+    let mut table = thread.tenant().segments.0.lock();
+    table.tidy();
+    let Table { segments, locks, .. } = &mut *table;
+    let entry = segments.find(a.unsigned(0))?;
+    locker.check(|asker| entry.permission.is_owned_by(asker))?;
+    locker.check_limit()?;
+    if entry.item.locked_by.is_none() {
+        locks.add(&locker, entry.item.pages())?;
+        entry.item.locked_by = Some(locker.user);
+    }
+    Ok(0)
+}
+
+fn unlock(thread: &Thread, a: Arguments) -> Outcome {
+    let locker = Locker::of(thread);
+    let mut table = thread.tenant().segments.0.lock();
+    table.tidy();
+    let Table { segments, locks, .. } = &mut *table;
+    let entry = segments.find(a.unsigned(0))?;
+    locker.check(|asker| entry.permission.is_owned_by(asker))?;
+    if let Some(user) = entry.item.locked_by.take() {
+        locks.remove(user, entry.item.pages());
+    }
     Ok(0)
 }
 

@@ -10,6 +10,7 @@ mod programs;
 mod pulse;
 mod random;
 mod script;
+mod segments;
 mod semaphores;
 mod shortage;
 mod signals;
