@@ -294,6 +294,25 @@ static void rights(void) {
     CHECK(msgctl(closed, IPC_RMID, NULL) == 0 && msgctl(readable, IPC_RMID, NULL) == 0);
 }
 
+/* Who is killed while it waits takes no message, and sends none. */
+static void killed(void) {
+    int queue = make();
+    struct message message = {1};
+    pid_t child = fork();
+    if (child == 0) _exit(msgrcv(queue, &message, 8000, 0, 0) > 0);
+    until_it_waits(child);
+    CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(status_of(child)));
+    CHECK(msgsnd(queue, &message, 8000, 0) == 0 && msgsnd(queue, &message, 8000, 0) == 0);
+    CHECK(status_of_queue(queue).msg_qnum == 2);
+    child = fork();
+    if (child == 0) _exit(msgsnd(queue, &message, 8000, 0) == 0);
+    until_it_waits(child);
+    CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(status_of(child)));
+    CHECK(msgrcv(queue, &message, 8000, 0, 0) == 8000 && status_of_queue(queue).msg_qnum == 1);
+    CHECK(msgsnd(queue, &message, 8000, IPC_NOWAIT) == 0 && status_of_queue(queue).msg_qnum == 2);
+    CHECK(msgctl(queue, IPC_RMID, NULL) == 0);
+}
+
 static void set_mode(int queue, int mode) {
     struct msqid_ds status = status_of_queue(queue);
     status.msg_perm.mode = mode;
@@ -370,6 +389,7 @@ int main(void) {
     waits();
     limits();
     rights();
+    killed();
     lost_rights();
     crowd();
     done("message_queues");

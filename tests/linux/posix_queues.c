@@ -458,6 +458,51 @@ static void rights(void) {
     end(queue);
 }
 
+/* Of those who make a queue that nobody has yet, one does. */
+static void race(void) {
+    enum { COUNT = 4, ROUNDS = 50 };
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t children[COUNT];
+        int gate[2], made = 0;
+        CHECK(pipe(gate) == 0);
+        for (int i = 0; i < COUNT; i++) {
+            if ((children[i] = fork())) continue;
+            char byte;
+            close(gate[1]);
+            CHECK(read(gate[0], &byte, 1) == 0);
+            mqd_t queue = mq_open(NAME, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
+            CHECK(queue >= 0 || errno == EEXIST);
+            _exit(queue >= 0 ? 7 : 0);
+        }
+        close(gate[0]), close(gate[1]);
+        for (int i = 0; i < COUNT; i++) {
+            int status = status_of(children[i]);
+            CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0));
+            made += WEXITSTATUS(status) == 7;
+        }
+        CHECK(made == 1 && mq_unlink(NAME) == 0);
+    }
+}
+
+/* Who is killed while it waits takes no message, and sends none. */
+static void killed(void) {
+    mqd_t queue = make_of(1, 10, 0);
+    struct timespec late = {now_ns(CLOCK_REALTIME) / 1000000000 + 100, 0};
+    pid_t child = fork();
+    if (child == 0) _exit(mq_timedreceive(queue, got_text, 8192, NULL, &late) > 0);
+    until_it_waits(child);
+    CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(status_of(child)));
+    CHECK(sends(queue, "one", 3) == 0 && count_of(queue) == 1);
+    child = fork();
+    if (child == 0) _exit(mq_timedsend(queue, "two", 3, 9, &late) == 0);
+    until_it_waits(child);
+    CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(status_of(child)));
+    GETS(queue, "one", 3);
+    CHECK(count_of(queue) == 0 && sends(queue, "three", 1) == 0);
+    GETS(queue, "three", 1);
+    end(queue);
+}
+
 /* Many send and receive; nothing is lost or doubled, and each sender's messages come in order. */
 static void crowd(void) {
     enum { COUNT = 4, ROUNDS = 300 };
@@ -501,6 +546,8 @@ int main(int count, char **arguments) {
     descriptors();
     limits();
     rights();
+    race();
+    killed();
     crowd();
     done("posix_queues");
     return 0;

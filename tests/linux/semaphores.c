@@ -418,6 +418,17 @@ static void rights(void) {
     remove_set(open);
 }
 
+/* Who is killed while it waits takes nothing. */
+static void killed(void) {
+    int set = make(1);
+    pid_t child = fork();
+    if (child == 0) _exit(timed(set, 0, -1, 100000) == 0);
+    until_waiters(set, 0, GETNCNT, 1);
+    CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(status_of(child)));
+    CHECK(semctl(set, 0, GETNCNT) == 0 && op(set, 0, 1, 0) == 0 && get(set, 0) == 1 && timed(set, 0, -1, 1) == 0);
+    remove_set(set);
+}
+
 /* Effective ids count, not those of file systems. */
 static void effective(void) {
     if (geteuid() != 0) return;
@@ -483,6 +494,7 @@ int main(int count, char **arguments) {
     threads();
     limits();
     rights();
+    killed();
     effective();
     crowd();
     done("semaphores");

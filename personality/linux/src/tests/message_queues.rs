@@ -3,6 +3,7 @@
 use super::script::*;
 use gyre_message::direct::block_on;
 
+const SEMGET: u64 = 64;
 const MSGGET: u64 = 68;
 const MSGSND: u64 = 69;
 const MSGRCV: u64 = 70;
@@ -165,6 +166,74 @@ fn a_full_queue_lets_its_sender_wait_until_there_is_room_or_no_queue() {
     script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(0).exit(0);
     pad(&mut script, 70);
     script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).expect(-43).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn a_killed_sender_sends_nothing_and_leaves_its_room_to_others() {
+    let mut script = with_queue();
+    script.call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0).call(MSGSND, &[QUEUE, ONE, 8192, 0]).expect(0);
+    script.call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    script.call(KILL, &[2, 9]).call(WAIT4, &[2, 0, 0, 0]).expect(2);
+    script.call(MSGRCV, &[QUEUE, BUFFER, 8192, 0, 0]).expect(8192);
+    script
+        .call(MSGSND, &[QUEUE, ONE, 8192, NO_WAIT])
+        .expect(0)
+        .call(MSGRCV, &[QUEUE, BUFFER, 8192, 2, NO_WAIT])
+        .expect(-42);
+    script.exit(0);
+    pad(&mut script, 60);
+    script.call(MSGSND, &[QUEUE, TWO, 8192, 0]).exit(98);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
+fn those_who_are_killed_at_a_queue_with_a_name_take_and_send_nothing() {
+    let mut script = Script::default();
+    script.call(MQ_OPEN, &[NAME, MAKE, 0o600, SIZE]).expect(0).call(FORK, &[]).jump_if_zero(|| 60).expect(2);
+    pause(&mut script);
+    script.call(KILL, &[2, 9]).call(WAIT4, &[2, 0, 0, 0]).expect(2).call(MQ_SEND, &[0, ONE, 8, 0, 0]).expect(0);
+    script.call(FORK, &[]).jump_if_zero(|| 70).expect(3);
+    pause(&mut script);
+    script.call(KILL, &[3, 9]).call(WAIT4, &[3, 0, 0, 0]).expect(3);
+    script.call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).expect(8).call(MQ_RECEIVE, &[0, BUFFER, 8, 0, PAST]).expect(-110);
+    script.call(MQ_SEND, &[0, ONE, 3, 0, PAST]).expect(0).call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).expect(3).exit(0);
+    pad(&mut script, 60);
+    script.call(MQ_RECEIVE, &[0, BUFFER, 8, 0, 0]).exit(98);
+    pad(&mut script, 70);
+    script.call(MQ_SEND, &[0, TWO, 7, 9, 0]).exit(98);
+    assert_eq!(run_it(script), 0);
+}
+
+fn set_over_limit(script: &mut Script, to: bool) {
+    script.step(move |_| {
+        IS_OVER_LIMIT.set(to);
+        None
+    });
+}
+
+#[test]
+fn a_tenant_without_memory_makes_no_object_and_holds_none() {
+    let mut script = Script::default();
+    set_over_limit(&mut script, true);
+    for _ in 0..3 {
+        script.call(MSGGET, &[7, 0o1600]).expect(-12).call(SEMGET, &[7, 2, 0o1600]).expect(-12);
+        script.call(MQ_OPEN, &[NAME, MAKE, 0o600, SIZE]).expect(-12);
+    }
+    set_over_limit(&mut script, false);
+    // There is room for little, and none for what a large set takes.
+    script.call(SEMGET, &[7, 32_000, 0o1600]).expect(-12).call(SEMGET, &[7, 0, 0]).expect(-2);
+    script.call(MSGGET, &[7, 0]).expect(-2).call(MQ_OPEN, &[NAME, 2, 0, 0]).expect(-2);
+    // The first of each kind, and the first descriptor.
+    script.call(MSGGET, &[7, 0o3600]).expect(QUEUE as i64).call(SEMGET, &[7, 2, 0o3600]).expect(0);
+    script.call(MQ_OPEN, &[NAME, MAKE | 0o200, 0o600, SIZE]).expect(0);
+    set_over_limit(&mut script, true);
+    script.call(MSGSND, &[QUEUE, ONE, 8, NO_WAIT]).expect(-12).call(MQ_SEND, &[0, ONE, 8, 0, 0]).expect(-12);
+    // What gives back goes on.
+    script.call(MSGCTL, &[QUEUE, REMOVE]).expect(0).call(MQ_UNLINK, &[NAME]).expect(0).call(CLOSE, &[0]).expect(0);
+    set_over_limit(&mut script, false);
+    script.exit(0);
     assert_eq!(run_it(script), 0);
 }
 

@@ -166,6 +166,8 @@ impl Compute for Scripts {
 std::thread_local! {
     /// The memory of each process that has a limit of its own.
     pub(super) static PROCESS_MEMORY: Cell<Option<ProcessMemory>> = const { Cell::new(None) };
+    /// Whether the tenants hold more memory than they may.
+    pub(super) static IS_OVER_LIMIT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The machine below.
@@ -189,7 +191,7 @@ impl KernelServices for TestKernel {
     fn close_activity(&self, _activity: ActivityId) {}
     fn set_nice(&self, _activity: ActivityId, _nice: i32) {}
     fn is_over_limit(&self, _activity: ActivityId) -> bool {
-        false
+        IS_OVER_LIMIT.get()
     }
 
     fn consumption(&self, _activity: ActivityId) -> Consumption {
