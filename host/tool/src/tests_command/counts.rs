@@ -1,14 +1,18 @@
 //! `tests/counts.toml`: how many checks each suite has at least. A suite that ends early with code 0 would lose checks in silence.
 //!
-//! * A suite counts what its first or its second try has told, whichever is more: a second try may run only what failed.
+//! * A suite counts what its first and its second try have told, each check once: a second try may run only what failed, and the first one may
+//!   have ended before it told all of that.
 //! * The tests on the host count together, since each change brings or removes some.
 //! * Suites that did not run by the filter, and a suite of which somebody runs a part (`ONLY`), are not judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{plan::Plan, tally::Tally};
+use super::{
+    plan::Plan,
+    tally::{Suite, Tally},
+};
 use crate::{
     failure::{Context as _, Failure, Result},
     project::Project,
@@ -47,15 +51,26 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Takes up the suites of a count, each by its best try.
+    /// Takes up the suites of a count, each by all its tries.
     pub fn of_suites(host: Option<usize>, tally: &Tally) -> Self {
-        let mut boot = BTreeMap::new();
-        for suite in tally.suites.iter().filter_map(|suite| Some((key(&suite.name)?, suite.checks.len()))) {
-            let most = boot.entry(suite.0).or_insert(0);
-            *most = suite.1.max(*most);
+        let mut tries: BTreeMap<String, Vec<&Suite>> = BTreeMap::new();
+        for suite in &tally.suites {
+            if let Some(key) = key(&suite.name) {
+                tries.entry(key).or_default().push(suite);
+            }
         }
-        Self { host, boot }
+        Self { host, boot: tries.into_iter().map(|(key, tries)| (key, checks_of(&tries))).collect() }
     }
+}
+
+/// Returns how many checks tries of a suite have told together: those of the longest, and those that others alone know. A name may stand for
+/// several checks of one try.
+fn checks_of(tries: &[&Suite]) -> usize {
+    let Some(longest) = tries.iter().max_by_key(|one| one.checks.len()) else { return 0 };
+    let names = |suite: &Suite| suite.checks.iter().map(|check| check.name.clone()).collect::<BTreeSet<_>>();
+    let known = names(longest);
+    let others: BTreeSet<String> = tries.iter().flat_map(|one| names(one)).collect();
+    longest.checks.len() + others.difference(&known).count()
 }
 
 /// Returns the key of a suite's path: `streams` of `tests/boot/streams/run`.
@@ -145,6 +160,18 @@ mod tests {
         assert_eq!(missing(None, Some(8)), [streams, host]);
         assert!(counts().missing(&with(Some("tcp")), &Seen::default()).is_empty(), "nothing of it was to run");
         assert_eq!(counts().missing(&with(Some("streams")), &Seen::default()).len(), 1, "it has not run at all");
+    }
+
+    #[test]
+    fn checks_of_both_tries_count_each_once() {
+        let named = |names: &[&str]| {
+            let check = |name: &&str| Check { name: (*name).to_owned(), has_passed: true };
+            Suite { name: "tests/boot/zones.sh".into(), seconds: 1.0, checks: names.iter().map(check).collect() }
+        };
+        // The part with b and d ended at once the first time, and ran by itself the second time; c stands for two checks.
+        let of = |suites: Vec<Suite>| Seen::of_suites(None, &Tally { suites, ..Tally::default() }).boot["zones.sh"];
+        assert_eq!(of(vec![named(&["a", "b", "c", "c"]), named(&["b", "d"])]), 5);
+        assert_eq!(of(vec![named(&["b"]), named(&["b"])]), 1);
     }
 
     #[test]
