@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 
+pub mod around;
 pub mod async_io;
 pub mod begun;
 pub mod block;

@@ -4,6 +4,7 @@
 //! once. `None` says that the client must send the message instead, and that nothing was changed. An answer is the
 //! one that the message would have got at that time. The caller checks permissions.
 
+use crate::around::Around;
 use crate::begun::Begun;
 use crate::files::{Attributes, FileError, NodeId};
 use gyre_object::{Bytes, Page};
@@ -54,10 +55,10 @@ pub trait Near: Sync {
         let _ = (node, offset, bytes, into);
         None
     }
-    /// Returns a page for a program that maps it, as `page` of the protocol does: it may be written from then on.
-    fn to_map(&'static self, node: NodeId, index: u64) -> Option<Page> {
-        let _ = (node, index);
-        None
+    /// Takes pages for a program that maps them, as `page` of the protocol gives them: they may be written from then
+    /// on. None that is not in memory.
+    fn to_map(&'static self, node: NodeId, around: &mut Around) {
+        let _ = (node, around);
     }
     /// Overwrites up to [`NEAR_BYTES_MAX`] existing bytes of a file in cached pages; `fill` copies them there. On
     /// `None` the client must send a message with the same bytes; a part may have been copied.

@@ -11,6 +11,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_interface::BytesReport;
+use gyre_interface::around::Around;
 use gyre_interface::files::files::{Client, Request};
 use gyre_interface::files::{Attributes, FileError, NodeId};
 use gyre_interface::near::{Fill, Near};
@@ -125,7 +126,9 @@ impl Contents {
     }
 
     async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
-        if let Some(page) = self.shown.to_map(node, index) {
+        let mut around = Around::only(index);
+        self.shown.to_map(node, &mut around);
+        if let Some(page) = around.take_needed() {
             return Ok(page);
         }
         let page = Client::new(self.files).page(node, index).await?;
@@ -210,6 +213,14 @@ impl Near for Contents {
         into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>> {
         self.look(|| self.shown.lend(node, offset, bytes, into))
+    }
+
+    // recursion: at most 2, because what contents show is a file system and no contents
+    fn to_map(&'static self, node: NodeId, around: &mut Around) {
+        // If the scheduler does not agree nothing is found.
+        if let Some(queue) = self.queue.get() {
+            let _ = queue.visit(|| self.shown.to_map(node, around));
+        }
     }
 
     // recursion: at most 2, because what contents show is a file system and no contents

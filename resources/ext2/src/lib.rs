@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod allocate;
+mod around;
 mod bitmap;
 mod change;
 mod commit;

@@ -8,6 +8,7 @@ use crate::names::Known;
 use crate::node::Node;
 use core::sync::atomic::Ordering;
 use gyre_file_cache::{FileCache, PageKey};
+use gyre_interface::around::Around;
 use gyre_interface::begun::Begun;
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_interface::near::{FEW_PAGES, Fill, NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near};
@@ -58,12 +59,12 @@ impl Near for Ext2 {
         self.show(node, offset, bytes, into, FileCache::lend)
     }
 
-    fn to_map(&'static self, node: NodeId, index: u64) -> Option<Page> {
-        let mut page = [None];
-        let shown =
-            self.show(node, index.checked_mul(PAGE)?, PAGE_BYTES, &mut page, |cache, key| cache.map(key).ok()?)?;
-        let [page] = page;
-        page.filter(|_| matches!(shown, Ok(1..)))
+    fn to_map(&'static self, node: NodeId, around: &mut Around) {
+        if let Some(Ok(node)) = self.near_node(node, |node| Ok(node.clone()))
+            && node.kind == NodeKind::File
+        {
+            self.show_to_map(&node, around);
+        }
     }
 
     fn fetch(&'static self, node: NodeId, offset: u64, bytes: usize, may_guess: bool) -> Option<Begun> {

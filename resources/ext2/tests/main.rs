@@ -2,6 +2,7 @@
 //!
 //! One program for all of it: each one more would be compiled with the whole support, and linked.
 
+mod around;
 mod contents;
 mod cost;
 #[allow(dead_code, unused_imports, reason = "examples use the rest")]

@@ -37,6 +37,11 @@ impl Content {
         self.page_count().saturating_mul(PAGE / 512)
     }
 
+    /// Returns the page at `index`; `None` for a hole.
+    pub fn held(&self, index: u64) -> Option<Page> {
+        self.pages.get(&index).cloned()
+    }
+
     /// Returns the page at `index`, made if there is a hole.
     pub fn page(&mut self, index: u64, room: &mut Room) -> Result<Page, FileError> {
         if let Some(page) = self.pages.get(&index) {

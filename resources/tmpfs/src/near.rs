@@ -2,8 +2,10 @@
 
 use crate::Tmpfs;
 use crate::node::Body;
+use gyre_interface::around::Around;
 use gyre_interface::files::{Attributes, FileError, NodeId};
 use gyre_interface::near::{NEAR_BYTES_MAX, Near};
+use gyre_machine::PAGE_BYTES;
 use gyre_object::Page;
 
 impl Near for Tmpfs {
@@ -53,5 +55,14 @@ impl Near for Tmpfs {
         }
         content.pages_from(offset, end, &zeroes).zip(into).for_each(|(page, place)| *place = Some(page.clone()));
         Some(Ok(end.saturating_sub(offset) as usize))
+    }
+
+    fn to_map(&'static self, node: NodeId, around: &mut Around) {
+        let tree = self.tree.lock();
+        let Ok(node) = tree.node(node) else { return };
+        if let Body::File(content) = &node.body {
+            // A hole gets a page by a message, which counts it.
+            around.take(node.attributes.size_bytes.div_ceil(PAGE_BYTES as u64), |index, _| content.held(index));
+        }
     }
 }

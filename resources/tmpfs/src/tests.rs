@@ -1,10 +1,11 @@
 //! Behaviour that a program can see, through the protocol.
 
 use crate::{Limits, Tmpfs};
+use gyre_interface::around::Around;
 use gyre_interface::files::files::Server;
 use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, RenameMode, files};
 use gyre_message::direct::{block_on, direct_link};
-use gyre_object::Bytes;
+use gyre_object::{Bytes, Page};
 use std::boxed::Box;
 use std::cell::Cell;
 use std::vec;
@@ -206,5 +207,32 @@ fn calls_that_make_or_free_many_pages_let_others_run() {
         let (gone, between) = turns(fs.unlink(ROOT, b"f".to_vec())).await;
         assert_eq!((gone, between >= 15), (Ok(()), true), "{between}");
         assert_eq!(fs.statistics().await.unwrap().blocks_free, PAGES);
+    });
+}
+
+#[test]
+fn pages_for_a_mapping_come_in_one_look_but_for_holes_and_what_is_behind_the_end() {
+    let fs = client(64);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        fs.write(node, 0, bytes(&[1; 2 * 4096])).await.unwrap();
+        fs.write(node, 5 * 4096, bytes(&[2; 4096 + 1])).await.unwrap();
+        let look = |mut around: Around| {
+            fs.visit(|near| near.to_map(node, &mut around)).unwrap();
+            let found = around.pages().iter_mut().enumerate();
+            found.filter_map(|(place, page)| Some((place, page.take()?))).collect::<Vec<_>>()
+        };
+        let places = |found: &[(usize, Page)]| found.iter().map(|(place, _)| *place).collect::<Vec<_>>();
+        let found = look(Around::new(0, u16::MAX).needing(1));
+        assert_eq!(places(&found), [0, 1, 5, 6]);
+        for (place, page) in &found {
+            assert!(page.same(&fs.page(node, *place as u64).await.unwrap()), "it is the one that a message gives");
+        }
+        assert_eq!(places(&look(Around::new(0, u16::MAX).needing(3))), [], "a message makes a hole's page");
+        assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 4 * 8);
+        let shorter = AttributeChange { size_bytes: Some(4096 + 1), ..AttributeChange::default() };
+        fs.set_attributes(node, shorter).await.unwrap();
+        assert_eq!(places(&look(Around::new(1, u16::MAX))), [0]);
+        assert_eq!(places(&look(Around::new(u64::MAX, u16::MAX))), []);
     });
 }

@@ -39,6 +39,18 @@ impl FileCache {
         found.unwrap_or(Ok(None))
     }
 
+    /// Returns a page for a program's mapping beside one that it uses, which is no use of this one. `None` if it is not
+    /// here, if a copy that must take a lent page's place is refused, or if it carries the mark: whoever comes there
+    /// shall be seen.
+    pub fn map_beside(&self, key: PageKey) -> Option<Page> {
+        self.shelf.update(&key, |slot, account| {
+            let Slot::Here { page, notes: notes @ Notes { mark: false, .. }, .. } = slot else { return None };
+            part_from(page, notes).ok()?;
+            account.add_hit();
+            Some(page.clone())
+        })?
+    }
+
     /// Returns a page for a writer, who keeps others from lending it meanwhile; `None` if it is not here.
     ///
     /// # Errors
