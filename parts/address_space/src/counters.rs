@@ -59,10 +59,15 @@ gyre_object::per_instance! {
 impl Counters {
     /// Counts one here and for the machine.
     pub(crate) fn count(&self, which: Which) {
-        which(self).fetch_add(1, Ordering::Relaxed);
+        self.count_many(which, 1);
+    }
+
+    /// Counts so many here and for the machine.
+    pub(crate) fn count_many(&self, which: Which, times: u64) {
+        which(self).fetch_add(times, Ordering::Relaxed);
         if let Some(core) = CORES.get(core_index()) {
             let counter = which(&core.0);
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(times), Ordering::Relaxed);
         }
     }
 

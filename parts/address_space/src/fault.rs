@@ -7,11 +7,12 @@
 //!
 //! The race of copy-on-write, in [`AddressSpace::step_write`]: (1) if other cores may have the old entry, it is
 //! removed and flushed first, so that none reads the old page while one writes the new one; (2) the next look puts a
-//! copy in its place; (3) the old page is freed after the flush. A page of a file is asked for by a message, under
-//! the activity of the faulting thread.
+//! copy in its place; (3) the old page is freed after the flush. Pages of files come by [`crate::bring`], under the
+//! activity of the faulting thread.
 //!
 //! Called by the loop of threads, and by copies from and to user memory.
 
+use crate::bring::Window;
 use crate::gather::Wish;
 use crate::huge::HUGE;
 use crate::page_index::PageIndex;
@@ -22,19 +23,11 @@ use crate::view::Mappings;
 use crate::{AddressSpace, FaultError};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-use gyre_interface::files::FileError;
 use gyre_machine::{Access, MapFlags, Va};
-use gyre_message::Call;
 use gyre_object::Page;
 
 /// Unmapped bytes kept below a growing stack (Linux: 256 pages).
 const GUARD_BYTES: u64 = 256 * PAGE;
-/// Pages of a file that one fault may bring, the neighbours being taken only if they are cached.
-const WINDOW_PAGES: u64 = 16;
 /// Bytes that a fault asks room for: a page, and tables for it.
 const ROOM_BYTES: u64 = 4 * PAGE;
 /// Times that one fault asks for room: other tasks may take the room that was made for it.
@@ -52,8 +45,8 @@ enum Step {
     Flush(Withdrawn),
     /// It is there, another page may have left its place; the 2 MiB from an address on are worth being one page now.
     Gather(u64, Withdrawn),
-    /// Ask the file for its page.
-    Ask(Arc<MappedFile>, PageIndex),
+    /// Bring a page of a file, with those around it.
+    Ask(Window),
     /// Tell the file that its page is about to be written, then allow it.
     Tell(Arc<MappedFile>, PageIndex),
 }
@@ -95,7 +88,17 @@ impl AddressSpace {
                     let _ = Box::pin(self.gather(at, Wish::None)).await;
                     return Ok(());
                 }
-                Step::Ask(file, index) => self.bring(address, &file, index).await?,
+                Step::Ask(window) => {
+                    let placed = match self.bring_at_once(&window)? {
+                        Some(placed) => placed,
+                        None => self.bring(&window).await?,
+                    };
+                    window.file().count(placed.pages).await;
+                    // A page to write is looked at again.
+                    if placed.has_needed && access != Access::Write {
+                        return Ok(());
+                    }
+                }
                 Step::Tell(file, index) => {
                     file.client.page_dirtied(file.node, index.get()).await?;
                     self.allow_write(address, &file, index);
@@ -180,72 +183,6 @@ impl AddressSpace {
         })
     }
 
-    /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
-    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Result<(), FaultError> {
-        self.counters.count(|counters| &counters.faults_waited);
-        if !file.reaches(index) {
-            let attributes = file.client.attributes(file.node).await?;
-            file.size.note(attributes.size_bytes);
-            if !file.reaches(index) {
-                return Err(FaultError::BeyondEnd);
-            }
-        }
-        let neighbours = self.ask_neighbours(address, file);
-        let page = file.client.page(file.node, index.get()).await?;
-        self.accept(address, file, index, page)?;
-        let mut pages = 1;
-        for (address, index, call) in neighbours {
-            if let Some(Ok(page)) = answered(call) {
-                self.counters.count(|counters| &counters.neighbours);
-                self.accept(address, file, index, page)?;
-                pages = usize::saturating_add(pages, 1);
-            }
-        }
-        // Only now: nothing may come between an answer and the place that it is for.
-        file.count(pages).await;
-        Ok(())
-    }
-
-    /// Sends requests for the absent pages around `address` that the same mapping shows.
-    fn ask_neighbours(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-    ) -> Vec<(u64, PageIndex, Call<Result<Page, FileError>>)> {
-        let wanted: Vec<(u64, PageIndex)> = {
-            let state = self.state.lock();
-            let Some((start, region)) = state.regions.find(address) else {
-                return Vec::new();
-            };
-            let first = address & !(WINDOW_PAGES * PAGE - 1);
-            let window = first.max(start)..first.saturating_add(WINDOW_PAGES * PAGE).min(region.end);
-            window
-                .step_by(PAGE as usize)
-                .filter(|at| *at != address && state.pages.get(*at).is_none())
-                .map(|at| (at, region.index_of(start, at)))
-                .filter(|(_, index)| file.reaches(*index))
-                .collect()
-        };
-        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index.get()))).collect()
-    }
-
-    /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
-    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex, page: Page) -> Result<(), FaultError> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let Some(region) = state.shows(address, file, index) else {
-            return Ok(());
-        };
-        // It has become shorter since the page was asked for.
-        if !file.reaches(index) {
-            return Ok(());
-        }
-        match state.pages.get(address) {
-            Some(_) => Ok(()),
-            None => state.install(address, page, &region),
-        }
-    }
-
     /// Lets the program write a shared page of a file that was told of it.
     fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) {
         let mut guard = self.state.lock();
@@ -256,14 +193,6 @@ impl AddressSpace {
         if region.allows(Access::Write) && state.pages.get(address).is_some() {
             let _ = state.show_writable(address, &region);
         }
-    }
-}
-
-/// Returns the answer of a call if it is there; else the request is abandoned.
-fn answered<T>(mut call: Call<T>) -> Option<T> {
-    match Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Some(answer),
-        Poll::Pending => None,
     }
 }
 
@@ -298,7 +227,10 @@ impl State {
         let page = match &region.provider {
             Provider::Anonymous => return self.make_page(address, start, region),
             Provider::Memory(memory) => memory.page(index)?,
-            Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),
+            Provider::File(file) => {
+                let absent = |from| self.pages.absent(from);
+                return Ok(Step::Ask(Window::around(address, start, region, file, absent)));
+            }
         };
         self.install(address, page, region)?;
         Ok(Step::Done)

@@ -17,6 +17,9 @@ extern crate alloc;
 extern crate std;
 
 pub mod advise;
+mod bring;
+#[cfg(test)]
+mod bring_tests;
 pub mod counters;
 mod duplicate;
 #[cfg(test)]

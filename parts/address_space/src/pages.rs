@@ -290,6 +290,35 @@ impl PageMap {
         }
     }
 
+    /// Returns a bit for each single page that is absent from `address` on, in its block of 64.
+    pub(crate) fn absent(&self, address: u64) -> u16 {
+        let (block, at) = place(address);
+        let present = self.blocks.get(&block).map_or(0, |block| block.present);
+        !(present >> at) as u16
+    }
+
+    /// Takes those of some pages that have a bit in `places`, for the places from `address` on, all in one block, that
+    /// are absent.
+    pub(crate) fn insert_few(&mut self, address: u64, pages: &mut [Option<Page>], places: u16) {
+        if places == 0 {
+            return;
+        }
+        let chosen = |(number, page)| if places >> number & 1 == 1 { page } else { None };
+        if self.viewer.is_some() {
+            let few = pages.iter().enumerate().map(|(number, page)| (number, page.as_ref())).filter_map(chosen);
+            enter_all(few, &mut self.viewing());
+        }
+        let (number, at) = place(address);
+        let block = self.blocks.entry(number).or_insert_with(Block::new);
+        for number in bits(u64::from(places)) {
+            if let (Some(page), Some(slot)) = (pages.get_mut(number), block.pages.get_mut(at.saturating_add(number))) {
+                *slot = page.take();
+            }
+        }
+        block.present |= u64::from(places) << at;
+        self.count = self.count.saturating_add(places.count_ones() as usize);
+    }
+
     fn put(&mut self, address: u64, page: Page) -> Option<Page> {
         let (number, index) = place(address);
         let block = self.blocks.entry(number).or_insert_with(Block::new);

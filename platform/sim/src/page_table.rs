@@ -46,6 +46,27 @@ impl PageTable {
         Ok(())
     }
 
+    /// Maps user pages in a row, from `va` on, all in the range of one table of the last level; those that are `None` are left out.
+    ///
+    /// # Errors
+    /// [`MapError`]. No page is mapped then.
+    pub fn map_row(&mut self, va: Va, pages: &[Option<Mapping>]) -> Result<(), MapError> {
+        let at = |number: usize| va.0 + (number * PAGE_BYTES) as u64;
+        let mapped = || pages.iter().enumerate().filter_map(|(number, page)| Some((at(number), page.as_ref()?)));
+        let room = (LARGE_BYTES - va.0 % LARGE_BYTES) as usize / PAGE_BYTES;
+        if va.0 >= USER_END || va.page_offset() != 0 || pages.len() > room {
+            return Err(MapError::BadAddress);
+        }
+        if mapped().any(|(at, _)| self.pages.contains_key(&at)) {
+            return Err(MapError::Occupied);
+        }
+        let large = va.0 & !(LARGE_BYTES - 1);
+        assert!(!self.large.contains_key(&large), "a row lies under a large page");
+        let entries: Vec<_> = mapped().map(|(at, page)| (at, *page)).collect();
+        self.pages.extend(entries);
+        Ok(())
+    }
+
     /// Maps 2 MiB at once, if nothing is mapped there. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned. There are
     /// no tables here that could be left over.
     ///

@@ -90,17 +90,47 @@ impl PageTable {
     /// # Errors
     /// [`MapError`].
     pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
-        if va.0 >= USER_END || va.page_offset() != 0 || !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0
-        {
+        if is_bad_frame(pa) {
             return Err(MapError::BadAddress);
         }
-        // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
-        let slot = unsafe { find_or_make(self.root.0, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        let slot = self.slot_for(va)?;
         if slot.get() & PRESENT != 0 {
             return Err(MapError::Occupied);
         }
         slot.set(entry_of(pa, flags));
         Ok(())
+    }
+
+    /// Maps user pages in a row, from `va` on, all in the range of one table of the last level; those that are `None` are left out.
+    /// Does not flush: pages that were not mapped are in no TLB.
+    ///
+    /// # Errors
+    /// [`MapError`]. No page is mapped then.
+    pub fn map_row(&mut self, va: Va, pages: &[Option<Mapping>]) -> Result<(), MapError> {
+        let room = (LARGE_BYTES - va.0 % LARGE_BYTES) / PAGE_BYTES as u64;
+        let mapped = || pages.iter().zip(0..).filter_map(|(page, number)| Some((page.as_ref()?, number)));
+        if pages.len() as u64 > room || mapped().any(|(page, _)| is_bad_frame(page.pa)) {
+            return Err(MapError::BadAddress);
+        }
+        if mapped().next().is_none() {
+            return Ok(());
+        }
+        let slot = self.slot_for(va)?;
+        if mapped().any(|(_, number)| slot.ahead(number).get() & PRESENT != 0) {
+            return Err(MapError::Occupied);
+        }
+        mapped().for_each(|(page, number)| slot.ahead(number).set(entry_of(page.pa, page.flags)));
+        Ok(())
+    }
+
+    /// The slot of a user page, with the tables on the way.
+    #[inline]
+    fn slot_for(&mut self, va: Va) -> Result<Slot, MapError> {
+        if va.0 >= USER_END || va.page_offset() != 0 {
+            return Err(MapError::BadAddress);
+        }
+        // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
+        unsafe { find_or_make(self.root.0, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)
     }
 
     /// Maps 2 MiB at once, where nothing is mapped. Does not flush. Answers the empty table of single pages that was there, if one was:
@@ -311,6 +341,11 @@ fn for_each_table(start: Va, end: Va, mut each: impl FnMut(u64, u64) -> Result<(
         at = stop;
     }
     Ok(())
+}
+
+/// True for an address at which no frame starts.
+fn is_bad_frame(pa: Pa) -> bool {
+    !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0
 }
 
 /// True where a table of the last level maps nothing.

@@ -1,0 +1,176 @@
+//! Bringing pages of a file: the one that a fault needs, and those around it that are in memory.
+//!
+//! The look under the lock that finds a page absent makes a [`Window`]: the absent pages of its mapping in the same
+//! 64 KiB. One look at the file system (a visit, no message) takes those that are in memory, and they are placed under
+//! one lock and counted once. Only if the needed page is not in memory a message asks for it; its neighbours are
+//! looked for when it has come.
+//!
+//! Pages around a fault are a guess: their entries are not marked as used, and the file cache notes no use of them.
+//! Nothing but the file's pages of the mapping as it is then is placed, none behind the file's end, and none in the
+//! place of another one. So a file that becomes shorter meanwhile (`shorten`, which notes the size first) shows
+//! nothing behind its end.
+
+use crate::page_index::PageIndex;
+use crate::region::{MappedFile, PAGE, Provider, Region};
+use crate::space::State;
+use crate::{AddressSpace, FaultError};
+use alloc::sync::Arc;
+use gyre_interface::around::{AROUND_PAGES, Around};
+use gyre_machine::{Mapping, Va};
+use gyre_object::Page;
+
+/// Bytes of a window, which starts at a multiple of them unless its mapping starts behind that.
+const WINDOW_BYTES: u64 = AROUND_PAGES as u64 * PAGE;
+
+/// The pages that one fault may bring.
+pub(crate) struct Window {
+    file: Arc<MappedFile>,
+    /// The address of its first page.
+    start: u64,
+    /// The file's page there.
+    first: PageIndex,
+    /// The place of the page that the fault needs.
+    needed: u8,
+    /// A bit for each page that is absent.
+    absent: u16,
+}
+
+/// The outcome of placing a window's pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Placed {
+    /// How many came.
+    pub(crate) pages: usize,
+    /// The needed one is among them.
+    pub(crate) has_needed: bool,
+}
+
+impl Window {
+    /// Returns the window around a page of a region that starts at `start`; `absent` says which pages from an address
+    /// on are not there.
+    pub(crate) fn around(
+        address: u64,
+        start: u64,
+        region: &Region,
+        file: &Arc<MappedFile>,
+        absent: impl FnOnce(u64) -> u16,
+    ) -> Window {
+        let aligned = address & !(WINDOW_BYTES - 1);
+        let (from, end) = (aligned.max(start), aligned.saturating_add(WINDOW_BYTES).min(region.end));
+        Window {
+            file: file.clone(),
+            start: from,
+            first: region.index_of(start, from),
+            needed: (address.saturating_sub(from) / PAGE) as u8,
+            absent: absent(from) & first_places(end.saturating_sub(from) / PAGE),
+        }
+    }
+
+    /// Returns the file that its pages are of.
+    pub(crate) fn file(&self) -> &MappedFile {
+        &self.file
+    }
+
+    fn index_at(&self, place: usize) -> PageIndex {
+        self.first.plus(place as u64).unwrap_or(PageIndex::LAST)
+    }
+
+    fn index(&self) -> PageIndex {
+        self.index_at(usize::from(self.needed))
+    }
+
+    /// Takes from memory what is asked for, if the file system shows that now.
+    fn look(&self, mut around: Around) -> Around {
+        let _ = self.file.client.visit(|near| near.to_map(self.file.node, &mut around));
+        around
+    }
+
+    /// Returns its pages that `region`, which starts at `start`, still shows: a bit for each.
+    fn shown_by(&self, start: u64, region: &Region) -> u16 {
+        let address = self.start.saturating_add(u64::from(self.needed).saturating_mul(PAGE));
+        let is_it = matches!(&region.provider, Provider::File(shown) if Arc::ptr_eq(shown, &self.file));
+        if !is_it || region.index_of(start, address) != self.index() {
+            return 0;
+        }
+        let before = first_places(start.saturating_sub(self.start) / PAGE);
+        first_places(region.end.saturating_sub(self.start) / PAGE) & !before
+    }
+}
+
+/// Returns a bit for each of so many places.
+fn first_places(count: u64) -> u16 {
+    1u16.checked_shl(count.min(AROUND_PAGES as u64) as u32).map_or(u16::MAX, |bit| bit.wrapping_sub(1))
+}
+
+impl AddressSpace {
+    /// Places the needed page and those around it if it is in memory; `None` if a message must ask for it.
+    ///
+    /// # Errors
+    /// [`FaultError::OutOfMemory`]. Nothing is placed then.
+    pub(crate) fn bring_at_once(&self, window: &Window) -> Result<Option<Placed>, FaultError> {
+        if !window.file.reaches(window.index()) {
+            return Ok(None);
+        }
+        let around = window.look(Around::new(window.first.get(), window.absent).needing(window.needed));
+        if !around.has_needed() {
+            return Ok(None);
+        }
+        self.place(window, around).map(Some)
+    }
+
+    /// Asks the file for the needed page, and places it with those around it.
+    ///
+    /// # Errors
+    /// [`FaultError`]: the file's, or for want of memory.
+    pub(crate) async fn bring(&self, window: &Window) -> Result<Placed, FaultError> {
+        self.counters.count(|counters| &counters.faults_waited);
+        let (file, index) = (&window.file, window.index());
+        if !file.reaches(index) {
+            let attributes = file.client.attributes(file.node).await?;
+            file.size.note(attributes.size_bytes);
+            if !file.reaches(index) {
+                return Err(FaultError::BeyondEnd);
+            }
+        }
+        let page = file.client.page(file.node, index.get()).await?;
+        // Only now: nothing may come between an answer and the place that it is for.
+        let beside = window.absent & !1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
+        let mut around = window.look(Around::new(window.first.get(), beside));
+        around.put(window.needed, page);
+        self.place(window, around)
+    }
+
+    /// Puts pages in their places, unless the mapping changed meanwhile, the file became shorter or another thread was
+    /// faster.
+    fn place(&self, window: &Window, mut around: Around) -> Result<Placed, FaultError> {
+        let placed = self.state.lock().put_window(window, around.pages())?;
+        let beside = placed.pages.saturating_sub(usize::from(placed.has_needed));
+        self.counters.count_many(|counters| &counters.neighbours, beside as u64);
+        Ok(placed)
+    }
+}
+
+impl State {
+    fn put_window(&mut self, window: &Window, pages: &mut [Option<Page>; AROUND_PAGES]) -> Result<Placed, FaultError> {
+        self.note_shown(window.start);
+        let State { regions, pages: present, table, .. } = self;
+        let needed = 1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
+        let address = window.start.saturating_add(u64::from(window.needed).saturating_mul(PAGE));
+        let Some((start, region)) = regions.find(address) else { return Ok(Placed { pages: 0, has_needed: false }) };
+        let mut places = window.shown_by(start, region) & present.absent(window.start);
+        let mut entries = [const { None }; AROUND_PAGES];
+        for (place, (page, entry)) in pages.iter().zip(&mut entries).enumerate() {
+            let Some(page) = page.as_ref().filter(|_| places >> place & 1 == 1) else {
+                places &= !(1 << place);
+                continue;
+            };
+            if !window.file.reaches(window.index_at(place)) {
+                places &= !(1 << place);
+                continue;
+            }
+            *entry = region.flags(page).map(|flags| Mapping { pa: page.pa(), flags });
+        }
+        table.map_row(Va(window.start), &entries)?;
+        present.insert_few(window.start, pages, places);
+        Ok(Placed { pages: places.count_ones() as usize, has_needed: places & needed != 0 })
+    }
+}

@@ -1,0 +1,398 @@
+//! Faults of mapped files: what comes with the page that is needed, and what must not.
+
+use crate::{
+    AddressSpace, FaultError, Limits, LocalFlush, MapRequest, MappedFile, MappedSize, Options, PageIndex, Place,
+    Provider, Rights,
+};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::{Context, Waker};
+use gyre_account::ActivityId;
+use gyre_interface::around::{Around, Claim};
+use gyre_interface::files::files::{Client, Request};
+use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
+use gyre_interface::near::Near;
+use gyre_machine::{Access, MapFlags, Va};
+use gyre_message::direct::{block_on, direct_link};
+use gyre_object::Page;
+use proptest::prelude::*;
+use std::sync::Mutex;
+use std::vec;
+
+const PAGE: u64 = 4096;
+/// Inside of a block of 64 pages, so that windows and blocks do not begin together.
+const BASE: u64 = 0x10_0000_0000 + 32 * PAGE;
+const NODE: NodeId = NodeId(7);
+const NO_LIMITS: Limits =
+    Limits { mapped_bytes: u64::MAX, data_bytes: u64::MAX, stack_bytes: 8 << 20, locked_bytes: u64::MAX };
+
+type Event = Box<dyn FnOnce() + Send>;
+
+/// A file of which some pages are in memory.
+#[derive(Default)]
+struct Store {
+    cached: Mutex<BTreeMap<u64, Page>>,
+    bytes: AtomicU64,
+    /// Pages asked for by a message.
+    asked: Mutex<Vec<u64>>,
+    /// Pages asked for in visits, and why.
+    looked: Mutex<Vec<(u64, Claim)>>,
+    /// Something that happens between a visit and the placing of what it found.
+    then: Mutex<Option<Event>>,
+}
+
+fn attributes(size_bytes: u64) -> Attributes {
+    Attributes {
+        node: NODE,
+        number: NODE.0,
+        kind: NodeKind::File,
+        mode: 0o644,
+        links: 1,
+        user: 0,
+        group: 0,
+        size_bytes,
+        blocks_512: 0,
+        device: 0,
+        accessed_ns: 0,
+        modified_ns: 0,
+        changed_ns: 0,
+    }
+}
+
+/// Returns the page with an index: its bytes say which one it is.
+fn page_of(index: u64) -> Page {
+    let page = Page::zeroed().unwrap();
+    page.write(0, &(index + 1).to_le_bytes());
+    page
+}
+
+impl Store {
+    fn leak(bytes: u64, cached: impl IntoIterator<Item = u64>) -> &'static Store {
+        let store: &'static Store = Box::leak(Box::default());
+        store.bytes.store(bytes, Ordering::Relaxed);
+        store.cached.lock().unwrap().extend(cached.into_iter().map(|index| (index, page_of(index))));
+        store
+    }
+
+    fn serve(&'static self, request: Request) {
+        match request {
+            Request::page { index, reply, .. } => {
+                self.asked.lock().unwrap().push(index);
+                reply.send(Ok(self.cached.lock().unwrap().entry(index).or_insert_with(|| page_of(index)).clone()));
+            }
+            Request::attributes { reply, .. } => reply.send(Ok(attributes(self.bytes.load(Ordering::Relaxed)))),
+            Request::page_dirtied { reply, .. } => reply.send(Ok(())),
+            _ => panic!("a mapping asks for pages and sizes only"),
+        }
+    }
+
+    fn file(&'static self) -> (Arc<MappedFile>, Arc<MappedSize>) {
+        let link = direct_link(|request| Box::pin(async { self.serve(request) }));
+        let size = MappedSize::new(self.bytes.load(Ordering::Relaxed));
+        let client = Client::new(link).with_near(self);
+        (MappedFile::new(client, NODE, size.clone(), b"/f".to_vec(), None, None), size)
+    }
+
+    fn messages(&self) -> Vec<u64> {
+        core::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+impl Near for Store {
+    fn attributes(&'static self, _node: NodeId) -> Option<Result<Attributes, FileError>> {
+        None
+    }
+    fn lookup(&'static self, _directory: NodeId, _name: &[u8]) -> Option<Result<Attributes, FileError>> {
+        None
+    }
+    fn open(&'static self, _node: NodeId) -> Option<Result<Attributes, FileError>> {
+        None
+    }
+    fn close(&'static self, _node: NodeId) -> bool {
+        false
+    }
+    fn read(
+        &'static self,
+        _node: NodeId,
+        _offset: u64,
+        _bytes: usize,
+        _into: &mut [Option<Page>],
+    ) -> Option<Result<usize, FileError>> {
+        None
+    }
+    fn to_map(&'static self, node: NodeId, around: &mut Around) {
+        assert_eq!(node, NODE);
+        let end = self.bytes.load(Ordering::Relaxed).div_ceil(PAGE);
+        around.take(end, |index, claim| {
+            self.looked.lock().unwrap().push((index, claim));
+            self.cached.lock().unwrap().get(&index).cloned()
+        });
+        if let Some(event) = self.then.lock().unwrap().take() {
+            event();
+        }
+    }
+}
+
+fn space() -> Arc<AddressSpace> {
+    AddressSpace::new(&LocalFlush, NO_LIMITS, ActivityId(1)).unwrap()
+}
+
+/// Maps pages of a file from one with an index on, at a page of the range.
+async fn map(space: &AddressSpace, file: &Arc<MappedFile>, (page, count, index): (u64, u64, u64), options: Options) {
+    let rights = Rights::READ.union(Rights::WRITE);
+    let request = MapRequest {
+        place: Place::Fixed(BASE + page * PAGE),
+        bytes: count * PAGE,
+        rights,
+        rights_max: Rights::all(),
+        options,
+        provider: Provider::File(file.clone()),
+        first_index: PageIndex::FIRST.plus(index).unwrap(),
+    };
+    space.map(request).await.unwrap();
+}
+
+async fn touch(space: &AddressSpace, page: u64) -> Result<(), FaultError> {
+    space.fault(BASE + page * PAGE, Access::Read).await
+}
+
+/// Returns the pages of the range that are present, with the number that each holds and its entry's flags.
+fn present(space: &AddressSpace) -> BTreeMap<u64, (u64, MapFlags)> {
+    let state = space.state.lock();
+    let seen = state.pages.singles(0, u64::MAX / 2).map(|(at, page)| {
+        let mut number = [0; 8];
+        page.read(0, &mut number);
+        let entry = state.table.query(Va(at)).expect("a present page with rights is mapped");
+        assert_eq!(entry.pa, page.pa());
+        ((at - BASE) / PAGE, (u64::from_le_bytes(number), entry.flags))
+    });
+    seen.collect()
+}
+
+fn places(space: &AddressSpace) -> Vec<u64> {
+    present(space).into_keys().collect()
+}
+
+/// Faults, those that waited, pages mapped ahead.
+fn counts(space: &AddressSpace) -> (u64, u64, u64) {
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    (of(&space.counters.faults), of(&space.counters.faults_waited), of(&space.counters.neighbours))
+}
+
+/// Runs a change that does not wait.
+fn at_once<T>(change: impl Future<Output = T>) {
+    let mut change = std::pin::pin!(change);
+    assert!(change.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+#[test]
+fn pages_around_come_in_one_fault_without_a_message_and_look_unused() {
+    block_on(async {
+        for options in [Options::empty(), Options::SHARED] {
+            let store = Store::leak(100 * PAGE, 0..100);
+            let (space, (file, _)) = (space(), store.file());
+            map(&space, &file, (0, 100, 0), options).await;
+            assert_eq!(touch(&space, 21).await, Ok(()));
+            assert_eq!((places(&space), counts(&space)), ((16..32).collect(), (1, 0, 15)));
+            let is_plain = |(page, (number, flags)): (&u64, &(u64, MapFlags))| {
+                *number == page + 1 && !flags.intersects(MapFlags::ACCESSED | MapFlags::WRITE | MapFlags::DIRTY)
+            };
+            assert!(present(&space).iter().all(is_plain), "{:?}", present(&space));
+            assert_eq!(store.messages(), []);
+            let looked = core::mem::take(&mut *store.looked.lock().unwrap());
+            assert_eq!(looked[0], (21, Claim::Needed));
+            assert!(looked.len() == 16 && looked[1..].iter().all(|(_, claim)| *claim == Claim::Beside));
+        }
+    });
+}
+
+#[test]
+fn pages_that_are_not_in_memory_are_left_out_and_only_the_needed_one_is_asked_for() {
+    block_on(async {
+        let store = Store::leak(100 * PAGE, [16, 18, 19, 31]);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 100, 0), Options::empty()).await;
+        assert_eq!(touch(&space, 18).await, Ok(()));
+        assert_eq!((places(&space), store.messages()), (vec![16, 18, 19, 31], vec![]));
+        assert_eq!(touch(&space, 20).await, Ok(()));
+        assert_eq!((places(&space), store.messages()), (vec![16, 18, 19, 20, 31], vec![20]));
+        assert_eq!(counts(&space), (2, 1, 3));
+        store.cached.lock().unwrap().insert(47, page_of(47));
+        assert_eq!(touch(&space, 40).await, Ok(()));
+        assert_eq!((places(&space), store.messages()), (vec![16, 18, 19, 20, 31, 40, 47], vec![40]));
+        assert_eq!(counts(&space), (3, 2, 4));
+    });
+}
+
+#[test]
+fn nothing_comes_behind_the_end_of_the_file_or_beside_the_mapping() {
+    block_on(async {
+        let store = Store::leak(37 * PAGE + 1, 0..64);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 64, 0), Options::empty()).await;
+        assert_eq!(touch(&space, 33).await, Ok(()));
+        assert_eq!(places(&space), [32, 33, 34, 35, 36, 37]);
+        assert_eq!(touch(&space, 38).await, Err(FaultError::BeyondEnd));
+        let (file, size) = store.file();
+        map(&space, &file, (0, 3, 30), Options::empty()).await;
+        map(&space, &file, (5, 6, 0), Options::SHARED).await;
+        map(&space, &file, (11, 53, 20), Options::empty()).await;
+        assert_eq!(touch(&space, 7).await, Ok(()));
+        let numbers = |space: &AddressSpace| -> Vec<(u64, u64)> {
+            present(space).into_iter().map(|(page, (number, _))| (page, number - 1)).collect()
+        };
+        assert_eq!(numbers(&space), [(5, 0), (6, 1), (7, 2), (8, 3), (9, 4), (10, 5)]);
+        assert_eq!(touch(&space, 12).await, Ok(()));
+        assert_eq!(numbers(&space)[6..], [(11, 20), (12, 21), (13, 22), (14, 23), (15, 24)]);
+        // It has grown: the size is asked for when it is reached.
+        size.note(PAGE);
+        assert_eq!(touch(&space, 0).await, Ok(()));
+        assert_eq!(numbers(&space)[..3], [(0, 30), (1, 31), (2, 32)]);
+        assert_eq!(store.messages(), [30]);
+    });
+}
+
+#[test]
+fn pages_that_the_program_wrote_stay_beside_those_that_come() {
+    block_on(async {
+        let store = Store::leak(16 * PAGE, [3]);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 16, 0), Options::empty()).await;
+        space.copy_out(BASE + 3 * PAGE, &99u64.to_le_bytes()).await.unwrap();
+        store.cached.lock().unwrap().extend((0..16).map(|index| (index, page_of(index))));
+        assert_eq!(touch(&space, 5).await, Ok(()));
+        let seen = present(&space);
+        assert_eq!((seen.len(), seen[&3].0), (16, 99));
+        assert!(seen[&3].1.contains(MapFlags::WRITE));
+        assert!(seen.iter().all(|(page, (number, _))| *page == 3 || *number == page + 1));
+        space.copy_out(BASE + 4 * PAGE, &98u64.to_le_bytes()).await.unwrap();
+        assert_eq!(present(&space)[&4].0, 98);
+        let mut number = [0; 8];
+        store.cached.lock().unwrap()[&4].read(0, &mut number);
+        assert_eq!(u64::from_le_bytes(number), 5, "the file has its own");
+    });
+}
+
+#[test]
+fn a_file_that_becomes_shorter_meanwhile_shows_nothing_behind_its_end() {
+    block_on(async {
+        for needed in [1, 9] {
+            let store = Store::leak(16 * PAGE, 0..16);
+            let (space, (file, size)) = (space(), store.file());
+            map(&space, &file, (0, 16, 0), Options::SHARED).await;
+            let noted = size.clone();
+            *store.then.lock().unwrap() = Some(Box::new(move || {
+                store.bytes.store(5 * PAGE, Ordering::Relaxed);
+                noted.note(5 * PAGE);
+            }));
+            let answer = touch(&space, needed).await;
+            assert_eq!(answer, if needed == 1 { Ok(()) } else { Err(FaultError::BeyondEnd) });
+            assert_eq!(places(&space), [0, 1, 2, 3, 4]);
+            space.shorten(&size, 2 * PAGE).await;
+            assert!(places(&space).iter().all(|page| *page < 2));
+        }
+    });
+}
+
+#[test]
+fn a_mapping_that_changes_meanwhile_gets_no_pages_of_the_former_one() {
+    block_on(async {
+        let store = Store::leak(64 * PAGE, 0..64);
+        let (space, (file, _)) = (space(), store.file());
+        for case in 0..3 {
+            map(&space, &file, (0, 16, 0), Options::empty()).await;
+            let (there, shown) = (space.clone(), file.clone());
+            *store.then.lock().unwrap() = Some(Box::new(move || match case {
+                // The part around the needed page shows others now.
+                0 => at_once(map(&there, &shown, (3, 5, 40), Options::empty())),
+                // The parts beside it do.
+                1 => {
+                    at_once(map(&there, &shown, (0, 4, 40), Options::empty()));
+                    at_once(map(&there, &shown, (7, 5, 50), Options::empty()));
+                }
+                _ => at_once(there.unmap(BASE, 16 * PAGE)),
+            }));
+            let answer = touch(&space, 5).await;
+            let seen: Vec<_> = present(&space).into_iter().map(|(page, (number, _))| (page, number - 1)).collect();
+            match case {
+                0 => assert_eq!((answer, seen), (Ok(()), (3..8).map(|page| (page, page + 37)).collect())),
+                1 => assert_eq!((answer, seen), (Ok(()), (4..7).map(|page| (page, page)).collect())),
+                _ => assert_eq!((answer, seen), (Err(FaultError::NotMapped), vec![])),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_was_faster_keeps_its_page() {
+    block_on(async {
+        let store = Store::leak(16 * PAGE, 0..16);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 16, 0), Options::empty()).await;
+        let there = space.clone();
+        *store.then.lock().unwrap() = Some(Box::new(move || {
+            let state = &mut *there.state.lock();
+            let region = state.regions.find(BASE).unwrap().1.clone();
+            for page in [4, 5] {
+                state.install(BASE + page * PAGE, page_of(70 + page), &region).unwrap();
+            }
+        }));
+        assert_eq!(touch(&space, 5).await, Ok(()));
+        let seen = present(&space);
+        assert_eq!((seen.len(), seen[&4].0, seen[&5].0), (16, 75, 76));
+        assert_eq!(counts(&space), (1, 0, 14));
+        assert_eq!(space.resident_bytes(), 16 * PAGE);
+        space.clear().await;
+        assert_eq!(space.resident_bytes(), 0);
+    });
+}
+
+/// A mapping of the property's range: its first page, its pages, the file's page that it shows first.
+type Part = ((u64, u64, u64), bool);
+
+fn part() -> impl Strategy<Value = Part> {
+    ((0..90u64, 1..40u64, 0..60u64), any::<bool>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn each_page_that_is_placed_is_the_files_page_of_its_index(
+        parts in proptest::collection::vec(part(), 1..6),
+        cached in proptest::collection::btree_set(0..100u64, 0..100),
+        bytes in 1..100 * PAGE,
+        touched in proptest::collection::vec((0..130u64, any::<bool>()), 1..40),
+    ) {
+        let store = Store::leak(bytes, cached);
+        let mut model: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        let mut written: BTreeMap<u64, u64> = BTreeMap::new();
+        block_on(async {
+            let (space, (file, _)) = (space(), store.file());
+            for ((page, count, index), is_shared) in parts {
+                let options = if is_shared { Options::SHARED } else { Options::empty() };
+                map(&space, &file, (page, count, index), options).await;
+                model.extend((0..count).map(|at| (page + at, (index + at, is_shared))));
+            }
+            for (page, is_write) in touched {
+                let shown = model.get(&page);
+                let has = shown.is_some_and(|(index, _)| *index < bytes.div_ceil(PAGE));
+                let answer = touch(&space, page).await;
+                assert_eq!(answer.is_ok(), has, "page {page}: {answer:?}");
+                if let (true, Some((_, false)), true) = (has, shown, is_write) {
+                    space.copy_out(BASE + page * PAGE, &(1000 + page).to_le_bytes()).await.unwrap();
+                    written.insert(page, 1000 + page);
+                }
+                assert!(!has || present(&space).contains_key(&page));
+            }
+            for (page, (number, _)) in present(&space) {
+                let (index, _) = model[&page];
+                assert!(index < bytes.div_ceil(PAGE), "page {page} shows {index}, behind the end");
+                assert_eq!(number, written.get(&page).copied().unwrap_or(index + 1), "page {page}");
+            }
+            space.clear().await;
+        });
+    }
+}
