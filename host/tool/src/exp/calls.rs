@@ -28,6 +28,7 @@ const GOALS: &[(&str, u64)] = &[
     ("epoll_wait-ready", 1_200),
     ("pipe-round-trip", 18_000),
     ("anonymous-fault", 3_100),
+    ("touch-8-mapped-cached", 5_400),
     ("fork-exit-wait", 200_000),
     ("mprotect", 8_000),
 ];
