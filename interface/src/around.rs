@@ -27,6 +27,7 @@ pub struct Around {
 
 impl Around {
     /// Asks for the pages that have a bit in `beside`, the lowest one for the page with index `first`.
+    #[inline(always)]
     pub fn new(first: u64, beside: u16) -> Around {
         Around { first, needed: None, beside, pages: [const { None }; AROUND_PAGES] }
     }
@@ -39,6 +40,7 @@ impl Around {
     /// Also asks for the page so many places behind the first one, without which the others are not taken. There is
     /// no such page from [`AROUND_PAGES`] on.
     #[must_use]
+    #[inline(always)]
     pub fn needing(self, place: u8) -> Around {
         let needed = Some(place).filter(|place| usize::from(*place) < AROUND_PAGES);
         let beside = self.beside & !needed.map_or(0, |place| 1 << place);
@@ -50,7 +52,6 @@ impl Around {
     #[inline(always)]
     pub fn take(&mut self, end: u64, mut look: impl FnMut(u64, Claim) -> Option<Page>) -> usize {
         let mut found = 0;
-        let has = end.saturating_sub(self.first).min(AROUND_PAGES as u64) as usize;
         if let Some(needed) = self.needed {
             let index = self.first.saturating_add(u64::from(needed));
             let page = if index < end { look(index, Claim::Needed) } else { None };
@@ -58,9 +59,12 @@ impl Around {
             *place = Some(page);
             found = 1;
         }
-        for (number, place) in self.pages.iter_mut().enumerate().take(has) {
-            if self.beside >> number & 1 == 1
-                && let Some(page) = look(self.first.saturating_add(number as u64), Claim::Beside)
+        let mut left = self.beside & first_places(end.saturating_sub(self.first));
+        while left != 0 {
+            let number = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            if let Some(page) = look(self.first.saturating_add(u64::from(number)), Claim::Beside)
+                && let Some(place) = self.pages.get_mut(number as usize)
             {
                 *place = Some(page);
                 found = usize::saturating_add(found, 1);
@@ -87,6 +91,12 @@ impl Around {
         &mut self.pages
     }
 
+    /// Returns a bit for each place for which a page was found.
+    #[inline]
+    pub fn found(&self) -> u16 {
+        self.pages.iter().rev().fold(0, |bits, page| bits << 1 | u16::from(page.is_some()))
+    }
+
     /// Takes the needed page out, if it was found.
     pub fn take_needed(&mut self) -> Option<Page> {
         self.pages.get_mut(usize::from(self.needed?))?.take()
@@ -96,6 +106,12 @@ impl Around {
     pub fn has_needed(&self) -> bool {
         self.needed.and_then(|place| self.pages.get(usize::from(place))).is_some_and(Option::is_some)
     }
+}
+
+/// Returns a bit for each of so many places.
+#[inline]
+pub fn first_places(count: u64) -> u16 {
+    1u16.checked_shl(count.min(AROUND_PAGES as u64) as u32).map_or(u16::MAX, |bit| bit.wrapping_sub(1))
 }
 
 #[cfg(test)]

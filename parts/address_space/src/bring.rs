@@ -11,15 +11,17 @@
 //! nothing behind its end.
 
 use crate::page_index::PageIndex;
+use crate::pages::BLOCK_BYTES;
 use crate::region::{MappedFile, PAGE, Provider, Region};
 use crate::space::State;
 use crate::{AddressSpace, FaultError};
 use alloc::sync::Arc;
-use gyre_interface::around::{AROUND_PAGES, Around};
-use gyre_machine::{Mapping, Va};
+use gyre_interface::around::{AROUND_PAGES, Around, first_places};
+use gyre_machine::{MapFlags, Pa, Va};
 use gyre_object::Page;
 
-/// Bytes of a window, which starts at a multiple of them unless its mapping starts behind that.
+/// Bytes of a window, which starts at a multiple of them unless its mapping starts behind that (as on Linux,
+/// mm/memory.c, `do_fault_around`).
 const WINDOW_BYTES: u64 = AROUND_PAGES as u64 * PAGE;
 
 /// The pages that one fault may bring.
@@ -54,8 +56,10 @@ impl Window {
         file: &Arc<MappedFile>,
         absent: impl FnOnce(u64) -> u16,
     ) -> Window {
-        let aligned = address & !(WINDOW_BYTES - 1);
-        let (from, end) = (aligned.max(start), aligned.saturating_add(WINDOW_BYTES).min(region.end));
+        let from = (address & !(WINDOW_BYTES - 1)).max(start);
+        // All its pages lie in one block, and in the range of one table.
+        let block_end = (from | (BLOCK_BYTES - 1)).saturating_add(1);
+        let end = from.saturating_add(WINDOW_BYTES).min(block_end).min(region.end);
         Window {
             file: file.clone(),
             start: from,
@@ -78,10 +82,22 @@ impl Window {
         self.index_at(usize::from(self.needed))
     }
 
-    /// Takes from memory what is asked for, if the file system shows that now.
-    fn look(&self, mut around: Around) -> Around {
-        let _ = self.file.client.visit(|near| near.to_map(self.file.node, &mut around));
-        around
+    fn is_reached(&self) -> bool {
+        self.file.reaches(self.index())
+    }
+
+    /// Takes from memory what is asked for, if the file system shows that now; and the file's size before, if that is
+    /// needed.
+    fn look(&self, around: &mut Around) {
+        let (client, node) = (self.file.client, self.file.node);
+        let _ = client.visit(|near| {
+            if !self.is_reached()
+                && let Some(Ok(attributes)) = near.attributes(node)
+            {
+                self.file.size.note(attributes.size_bytes);
+            }
+            near.to_map(node, around);
+        });
     }
 
     /// Returns its pages that `region`, which starts at `start`, still shows: a bit for each.
@@ -96,25 +112,18 @@ impl Window {
     }
 }
 
-/// Returns a bit for each of so many places.
-fn first_places(count: u64) -> u16 {
-    1u16.checked_shl(count.min(AROUND_PAGES as u64) as u32).map_or(u16::MAX, |bit| bit.wrapping_sub(1))
-}
-
 impl AddressSpace {
     /// Places the needed page and those around it if it is in memory; `None` if a message must ask for it.
     ///
     /// # Errors
     /// [`FaultError::OutOfMemory`]. Nothing is placed then.
     pub(crate) fn bring_at_once(&self, window: &Window) -> Result<Option<Placed>, FaultError> {
-        if !window.file.reaches(window.index()) {
+        let mut around = Around::new(window.first.get(), window.absent).needing(window.needed);
+        window.look(&mut around);
+        if !around.has_needed() || !window.is_reached() {
             return Ok(None);
         }
-        let around = window.look(Around::new(window.first.get(), window.absent).needing(window.needed));
-        if !around.has_needed() {
-            return Ok(None);
-        }
-        self.place(window, around).map(Some)
+        self.place_all(window, &mut around).map(Some)
     }
 
     /// Asks the file for the needed page, and places it with those around it.
@@ -124,25 +133,26 @@ impl AddressSpace {
     pub(crate) async fn bring(&self, window: &Window) -> Result<Placed, FaultError> {
         self.counters.count(|counters| &counters.faults_waited);
         let (file, index) = (&window.file, window.index());
-        if !file.reaches(index) {
+        if !window.is_reached() {
             let attributes = file.client.attributes(file.node).await?;
             file.size.note(attributes.size_bytes);
-            if !file.reaches(index) {
+            if !window.is_reached() {
                 return Err(FaultError::BeyondEnd);
             }
         }
         let page = file.client.page(file.node, index.get()).await?;
         // Only now: nothing may come between an answer and the place that it is for.
         let beside = window.absent & !1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
-        let mut around = window.look(Around::new(window.first.get(), beside));
+        let mut around = Around::new(window.first.get(), beside);
+        window.look(&mut around);
         around.put(window.needed, page);
-        self.place(window, around)
+        self.place_all(window, &mut around)
     }
 
     /// Puts pages in their places, unless the mapping changed meanwhile, the file became shorter or another thread was
     /// faster.
-    fn place(&self, window: &Window, mut around: Around) -> Result<Placed, FaultError> {
-        let placed = self.state.lock().put_window(window, around.pages())?;
+    fn place_all(&self, window: &Window, around: &mut Around) -> Result<Placed, FaultError> {
+        let placed = self.state.lock().put_window(window, around)?;
         let beside = placed.pages.saturating_sub(usize::from(placed.has_needed));
         self.counters.count_many(|counters| &counters.neighbours, beside as u64);
         Ok(placed)
@@ -150,27 +160,22 @@ impl AddressSpace {
 }
 
 impl State {
-    fn put_window(&mut self, window: &Window, pages: &mut [Option<Page>; AROUND_PAGES]) -> Result<Placed, FaultError> {
+    fn put_window(&mut self, window: &Window, around: &mut Around) -> Result<Placed, FaultError> {
         self.note_shown(window.start);
         let State { regions, pages: present, table, .. } = self;
-        let needed = 1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
         let address = window.start.saturating_add(u64::from(window.needed).saturating_mul(PAGE));
         let Some((start, region)) = regions.find(address) else { return Ok(Placed { pages: 0, has_needed: false }) };
-        let mut places = window.shown_by(start, region) & present.absent(window.start);
-        let mut entries = [const { None }; AROUND_PAGES];
-        for (place, (page, entry)) in pages.iter().zip(&mut entries).enumerate() {
-            let Some(page) = page.as_ref().filter(|_| places >> place & 1 == 1) else {
-                places &= !(1 << place);
-                continue;
-            };
-            if !window.file.reaches(window.index_at(place)) {
-                places &= !(1 << place);
-                continue;
-            }
-            *entry = region.flags(page).map(|flags| Mapping { pa: page.pa(), flags });
+        let reached = first_places(window.file.pages().saturating_sub(window.first.get()));
+        let places = around.found() & window.shown_by(start, region) & present.absent(window.start) & reached;
+        let pages = around.pages();
+        if !region.rights.is_empty() {
+            let page = |place: usize| pages.get(place).and_then(Option::as_ref);
+            let frame = |place| page(place).map_or(Pa(0), Page::pa);
+            let flags = |place| page(place).and_then(|page| region.flags(page)).unwrap_or(MapFlags::empty());
+            table.map_few(Va(window.start), u64::from(places), frame, flags)?;
         }
-        table.map_row(Va(window.start), &entries)?;
         present.insert_few(window.start, pages, places);
-        Ok(Placed { pages: places.count_ones() as usize, has_needed: places & needed != 0 })
+        let has_needed = u32::from(places).checked_shr(u32::from(window.needed)).is_some_and(|bits| bits & 1 == 1);
+        Ok(Placed { pages: places.count_ones() as usize, has_needed })
     }
 }

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Waker};
 use gyre_account::ActivityId;
 use gyre_interface::around::{Around, Claim};
@@ -40,6 +40,10 @@ struct Store {
     asked: Mutex<Vec<u64>>,
     /// Pages asked for in visits, and why.
     looked: Mutex<Vec<(u64, Claim)>>,
+    /// The size is told without a message, too.
+    tells_size: AtomicBool,
+    /// Sizes asked for by messages.
+    sizes: AtomicU64,
     /// Something that happens between a visit and the placing of what it found.
     then: Mutex<Option<Event>>,
 }
@@ -83,7 +87,10 @@ impl Store {
                 self.asked.lock().unwrap().push(index);
                 reply.send(Ok(self.cached.lock().unwrap().entry(index).or_insert_with(|| page_of(index)).clone()));
             }
-            Request::attributes { reply, .. } => reply.send(Ok(attributes(self.bytes.load(Ordering::Relaxed)))),
+            Request::attributes { reply, .. } => {
+                self.sizes.fetch_add(1, Ordering::Relaxed);
+                reply.send(Ok(attributes(self.bytes.load(Ordering::Relaxed))));
+            }
             Request::page_dirtied { reply, .. } => reply.send(Ok(())),
             _ => panic!("a mapping asks for pages and sizes only"),
         }
@@ -103,7 +110,7 @@ impl Store {
 
 impl Near for Store {
     fn attributes(&'static self, _node: NodeId) -> Option<Result<Attributes, FileError>> {
-        None
+        self.tells_size.load(Ordering::Relaxed).then(|| Ok(attributes(self.bytes.load(Ordering::Relaxed))))
     }
     fn lookup(&'static self, _directory: NodeId, _name: &[u8]) -> Option<Result<Attributes, FileError>> {
         None
@@ -246,7 +253,11 @@ fn nothing_comes_behind_the_end_of_the_file_or_beside_the_mapping() {
         };
         assert_eq!(numbers(&space), [(5, 0), (6, 1), (7, 2), (8, 3), (9, 4), (10, 5)]);
         assert_eq!(touch(&space, 12).await, Ok(()));
-        assert_eq!(numbers(&space)[6..], [(11, 20), (12, 21), (13, 22), (14, 23), (15, 24)]);
+        // As on Linux 64 KiB from the mapping's start on, if that lies inside of them.
+        assert_eq!(numbers(&space)[6..], (11..27).map(|page| (page, page + 9)).collect::<Vec<_>>());
+        map(&space, &file, (25, 30, 0), Options::SHARED).await;
+        assert_eq!(touch(&space, 27).await, Ok(()));
+        assert_eq!(numbers(&space)[20..], (25..32).map(|page| (page, page - 25)).collect::<Vec<_>>(), "a block's end");
         // It has grown: the size is asked for when it is reached.
         size.note(PAGE);
         assert_eq!(touch(&space, 0).await, Ok(()));
@@ -290,7 +301,7 @@ fn a_file_that_becomes_shorter_meanwhile_shows_nothing_behind_its_end() {
             }));
             let answer = touch(&space, needed).await;
             assert_eq!(answer, if needed == 1 { Ok(()) } else { Err(FaultError::BeyondEnd) });
-            assert_eq!(places(&space), [0, 1, 2, 3, 4]);
+            assert_eq!(places(&space), if needed == 1 { vec![0, 1, 2, 3, 4] } else { vec![] });
             space.shorten(&size, 2 * PAGE).await;
             assert!(places(&space).iter().all(|page| *page < 2));
         }
@@ -322,6 +333,27 @@ fn a_mapping_that_changes_meanwhile_gets_no_pages_of_the_former_one() {
                 1 => assert_eq!((answer, seen), (Ok(()), (4..7).map(|page| (page, page)).collect())),
                 _ => assert_eq!((answer, seen), (Err(FaultError::NotMapped), vec![])),
             }
+        }
+    });
+}
+
+#[test]
+fn a_size_that_is_not_known_is_looked_at_with_the_pages() {
+    block_on(async {
+        for tells_size in [true, false] {
+            let store = Store::leak(16 * PAGE, 0..64);
+            store.tells_size.store(tells_size, Ordering::Relaxed);
+            let (space, (file, size)) = (space(), store.file());
+            size.note(0);
+            map(&space, &file, (0, 64, 0), Options::SHARED).await;
+            assert_eq!(touch(&space, 2).await, Ok(()));
+            assert_eq!(places(&space), (0..16).collect::<Vec<_>>());
+            assert_eq!(touch(&space, 16).await, Err(FaultError::BeyondEnd));
+            store.bytes.store(17 * PAGE, Ordering::Relaxed);
+            assert_eq!((touch(&space, 16).await, places(&space).len()), (Ok(()), 17));
+            let asked = (store.sizes.load(Ordering::Relaxed), store.messages());
+            // Whoever is refused an access has asked by a message.
+            assert_eq!(asked, if tells_size { (1, vec![]) } else { (3, vec![2, 16]) });
         }
     });
 }

@@ -23,6 +23,8 @@ use gyre_object::Page;
 /// Small enough that a block with few pages costs little to make and to look through at fork and exit.
 const BLOCK_PAGES: u64 = 64;
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u64 = BLOCK_PAGES * PAGE;
 /// Most blocks that are removed under one lock; then other tasks may run.
 const PIECE_BLOCKS: usize = 16;
 /// No range up to this size has more of them.
@@ -303,10 +305,13 @@ impl PageMap {
         if places == 0 {
             return;
         }
-        let chosen = |(number, page)| if places >> number & 1 == 1 { page } else { None };
-        if self.viewer.is_some() {
-            let few = pages.iter().enumerate().map(|(number, page)| (number, page.as_ref())).filter_map(chosen);
-            enter_all(few, &mut self.viewing());
+        if let Some(viewer) = self.viewer {
+            let page = |number: usize| pages.get(number).and_then(Option::as_ref);
+            let is_others = |number: &usize| page(*number).is_some_and(|page| !page.enter_own(viewer.0));
+            let others = bits(u64::from(places)).filter(is_others).fold(0u64, |bits, number| bits | 1 << number);
+            if others != 0 {
+                enter_all(bits(others).filter_map(page), &mut self.viewing());
+            }
         }
         let (number, at) = place(address);
         let block = self.blocks.entry(number).or_insert_with(Block::new);

@@ -189,6 +189,11 @@ impl MappedFile {
         index.offset_bytes() < self.size.0.load(Ordering::Relaxed)
     }
 
+    /// Returns how many pages the file has, by the known size.
+    pub(crate) fn pages(&self) -> u64 {
+        self.size.0.load(Ordering::Relaxed).div_ceil(PAGE)
+    }
+
     /// Returns the file's path.
     pub fn path(&self) -> &[u8] {
         &self.path

@@ -1,4 +1,11 @@
 //! A page table as a map, for host tests of address spaces.
+//!
+//! It refuses what the hardware's table refuses, so that tests meet the same errors.
+//! * Single pages and large ones are kept apart, by their first address.
+//! * Nobody marks pages as accessed or changed here, and no core holds old translations: a flush does nothing.
+//! * Frames of tests lie anywhere in the host's memory, so large pages need no alignment.
+//!
+//! Left out: tables of their own, which could run out of memory, and other cores.
 
 use crate::frame::Frame;
 use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
@@ -46,23 +53,26 @@ impl PageTable {
         Ok(())
     }
 
-    /// Maps user pages in a row, from `va` on, all in the range of one table of the last level; those that are `None` are left out.
+    /// Maps user pages with a bit in `places`, the lowest one for `va`, all in the range of one table of the last level.
     ///
     /// # Errors
     /// [`MapError`]. No page is mapped then.
-    pub fn map_row(&mut self, va: Va, pages: &[Option<Mapping>]) -> Result<(), MapError> {
-        let at = |number: usize| va.0 + (number * PAGE_BYTES) as u64;
-        let mapped = || pages.iter().enumerate().filter_map(|(number, page)| Some((at(number), page.as_ref()?)));
-        let room = (LARGE_BYTES - va.0 % LARGE_BYTES) as usize / PAGE_BYTES;
-        if va.0 >= USER_END || va.page_offset() != 0 || pages.len() > room {
+    pub fn map_few(
+        &mut self,
+        va: Va,
+        places: u64,
+        frame: impl Fn(usize) -> Pa,
+        flags: impl Fn(usize) -> MapFlags,
+    ) -> Result<(), MapError> {
+        let room = (LARGE_BYTES - va.0 % LARGE_BYTES) / PAGE_BYTES as u64;
+        if va.0 >= USER_END || va.page_offset() != 0 || u64::from(u64::BITS - places.leading_zeros()) > room {
             return Err(MapError::BadAddress);
         }
-        if mapped().any(|(at, _)| self.pages.contains_key(&at)) {
+        let entry = |place| (va.0 + (place * PAGE_BYTES) as u64, Mapping { pa: frame(place), flags: flags(place) });
+        let entries: Vec<(u64, Mapping)> = (0..64).filter(|place| places >> place & 1 == 1).map(entry).collect();
+        if entries.iter().any(|(at, _)| self.query(Va(*at)).is_some()) {
             return Err(MapError::Occupied);
         }
-        let large = va.0 & !(LARGE_BYTES - 1);
-        assert!(!self.large.contains_key(&large), "a row lies under a large page");
-        let entries: Vec<_> = mapped().map(|(at, page)| (at, *page)).collect();
         self.pages.extend(entries);
         Ok(())
     }

@@ -101,25 +101,30 @@ impl PageTable {
         Ok(())
     }
 
-    /// Maps user pages in a row, from `va` on, all in the range of one table of the last level; those that are `None` are left out.
-    /// Does not flush: pages that were not mapped are in no TLB.
+    /// Maps user pages that lie together: those with a bit in `places`, the lowest one for `va`, all in the range of one table of the
+    /// last level. `frame` and `flags` say what comes to a place. Does not flush: pages that were not mapped are in no TLB.
     ///
     /// # Errors
     /// [`MapError`]. No page is mapped then.
-    pub fn map_row(&mut self, va: Va, pages: &[Option<Mapping>]) -> Result<(), MapError> {
+    pub fn map_few(
+        &mut self,
+        va: Va,
+        places: u64,
+        frame: impl Fn(usize) -> Pa,
+        flags: impl Fn(usize) -> MapFlags,
+    ) -> Result<(), MapError> {
         let room = (LARGE_BYTES - va.0 % LARGE_BYTES) / PAGE_BYTES as u64;
-        let mapped = || pages.iter().zip(0..).filter_map(|(page, number)| Some((page.as_ref()?, number)));
-        if pages.len() as u64 > room || mapped().any(|(page, _)| is_bad_frame(page.pa)) {
+        if u64::from(u64::BITS - places.leading_zeros()) > room || places_of(places).any(|at| is_bad_frame(frame(at))) {
             return Err(MapError::BadAddress);
         }
-        if mapped().next().is_none() {
+        if places == 0 {
             return Ok(());
         }
         let slot = self.slot_for(va)?;
-        if mapped().any(|(_, number)| slot.ahead(number).get() & PRESENT != 0) {
+        if places_of(places).any(|at| slot.ahead(at as u64).get() & PRESENT != 0) {
             return Err(MapError::Occupied);
         }
-        mapped().for_each(|(page, number)| slot.ahead(number).set(entry_of(page.pa, page.flags)));
+        places_of(places).for_each(|at| slot.ahead(at as u64).set(entry_of(frame(at), flags(at))));
         Ok(())
     }
 
@@ -341,6 +346,17 @@ fn for_each_table(start: Va, end: Va, mut each: impl FnMut(u64, u64) -> Result<(
         at = stop;
     }
     Ok(())
+}
+
+/// The places that have a bit, in order.
+#[inline(always)]
+fn places_of(bits: u64) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    core::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left.wrapping_sub(1);
+        Some(place)
+    })
 }
 
 /// True for an address at which no frame starts.
