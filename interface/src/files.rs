@@ -316,6 +316,8 @@ protocol! {
         async fn write_back(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
         /// Drops cached clean pages of a part of a file that are not in use. Answers their bytes.
         async fn evict(node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError>;
+        /// Drops those of these pages of a file from memory that nobody uses; dirty ones are written first. Answers the bytes dropped.
+        async fn evict_pages(node: NodeId, pages: Vec<u64>) -> Result<u64, FileError>;
         /// Returns the figures of space and names.
         async fn statistics() -> Result<FileSystemStatistics, FileError>;
     }

@@ -4,6 +4,8 @@
 //! room and waits. [`memory`] asks the resources that keep memory for others ([`reclaim`]), in the order of the
 //! memory scheduler (2013 paper, section IV-D).
 
+use crate::files::NodeId;
+use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_message::{Gone, protocol};
 
@@ -71,10 +73,37 @@ protocol! {
     }
 }
 
+/// How hard a keeper looks for memory that it can give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// As hard as what it finds is worth.
+    Usual,
+    /// At all that there is: the asker fails otherwise.
+    Thorough,
+}
+
+/// Names a file for those who keep its pages: its file system, unique in the instance, and its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptFile {
+    /// The number of the file system, as its mount gave it.
+    pub file_system: u32,
+    /// The node, as its file system names it.
+    pub node: NodeId,
+}
+
+protocol! {
+    /// The requests to those who show pages of files to programs.
+    pub mod shown {
+        /// Takes the right to write these pages of a file, given in order, from all programs: each asks its file system before it writes
+        /// again. Answered once no core can write them. Repeating it is harmless.
+        async fn write_protect(file: KeptFile, pages: Vec<u64>) -> Result<(), MemoryError>;
+    }
+}
+
 protocol! {
     /// The requests to a resource that keeps memory for activities: the file cache, file systems, address spaces.
     pub mod reclaim {
         /// Gives up to about `bytes` of an activity's memory back, least needed first. Answers the bytes given back.
-        async fn reclaim(activity: ActivityId, bytes: u64) -> Result<u64, MemoryError>;
+        async fn reclaim(activity: ActivityId, bytes: u64, effort: Effort) -> Result<u64, MemoryError>;
     }
 }

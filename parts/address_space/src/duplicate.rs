@@ -12,6 +12,10 @@ use gyre_machine::{USER_END, Va, Viewing};
 
 /// Huge pages of one piece at most.
 const PIECE_HUGE: usize = 256;
+/// Bytes that a copy asks room for, twice as much each time it fails.
+const ROOM_BYTES: u64 = 64 << 10;
+/// Times that a copy asks for room.
+const ROOMS_MAX: u32 = 8;
 /// Mappings of one piece at most.
 pub(crate) const PIECE_REGIONS: usize = 256;
 
@@ -22,6 +26,17 @@ impl AddressSpace {
     /// # Errors
     /// [`SpaceError::NoMemory`]; the space is as it was, but for faults that pages will meet again.
     pub async fn duplicate(&self, viewer: ActivityId) -> Result<Arc<AddressSpace>, SpaceError> {
+        for doublings in 0..ROOMS_MAX {
+            match self.duplicate_once(viewer).await {
+                // The tables of a large program take more room than a first try knows.
+                Err(SpaceError::NoMemory) if self.flush.make_room(ROOM_BYTES << doublings).await => {}
+                result => return result,
+            }
+        }
+        Err(SpaceError::NoMemory)
+    }
+
+    async fn duplicate_once(&self, viewer: ActivityId) -> Result<Arc<AddressSpace>, SpaceError> {
         let _copying = Copying::begin(self).await;
         let limits = self.state.lock().limits;
         let mut child = Unfinished::new(AddressSpace::with_layout(self.flush, limits, self.layout, viewer)?);

@@ -20,6 +20,7 @@ use crate::region::Options;
 use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{State, Withdrawn};
 use crate::view::Mappings;
+use crate::write_protect::Protections;
 use crate::{AddressSpace, FaultError};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -47,8 +48,8 @@ enum Step {
     Gather(u64, Withdrawn),
     /// Bring a page of a file, with those around it.
     Ask(Window),
-    /// Tell the file that its page is about to be written, then allow it.
-    Tell(Arc<MappedFile>, PageIndex),
+    /// Tell the file that its page is about to be written, then allow it, unless pages were protected from writing since.
+    Tell(Arc<MappedFile>, PageIndex, Protections),
 }
 
 impl AddressSpace {
@@ -99,10 +100,11 @@ impl AddressSpace {
                         return Ok(());
                     }
                 }
-                Step::Tell(file, index) => {
+                Step::Tell(file, index, since) => {
                     file.client.page_dirtied(file.node, index.get()).await?;
-                    self.allow_write(address, &file, index);
-                    file.count(1).await;
+                    if self.allow_write(address, &file, index, since) == Told::InTime {
+                        file.count(1).await;
+                    }
                 }
             }
         }
@@ -150,7 +152,7 @@ impl AddressSpace {
             return Ok(Step::Done);
         }
         if let (Provider::File(file), true) = (&region.provider, region.is_shared()) {
-            return Ok(Step::Tell(file.clone(), index));
+            return Ok(Step::Tell(file.clone(), index, state.protections));
         }
         // This function and the map of pages hold it; anybody else is another program, a cache or a view.
         let owned = region.is_shared() || page.holders() <= 2;
@@ -183,17 +185,30 @@ impl AddressSpace {
         })
     }
 
-    /// Lets the program write a shared page of a file that was told of it.
-    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) {
+    /// Lets the program write a shared page of a file that was told of it, unless the file may count it as clean again.
+    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex, since: Protections) -> Told {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let Some(region) = state.shows(address, file, index) else {
-            return;
-        };
-        if region.allows(Access::Write) && state.pages.get(address).is_some() {
+        if state.protections != since {
+            return Told::TooEarly;
+        }
+        if let Some(region) = state.shows(address, file, index)
+            && region.allows(Access::Write)
+            && state.pages.get(address).is_some()
+        {
             let _ = state.show_writable(address, &region);
         }
+        Told::InTime
     }
+}
+
+/// When a file was told of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It counts the page as dirty.
+    InTime,
+    /// It may have written the page back since: it is told again.
+    TooEarly,
 }
 
 impl State {

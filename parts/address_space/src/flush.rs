@@ -22,6 +22,11 @@ pub trait Flush: Send + Sync + 'static {
         Box::pin(async { false })
     }
 
+    /// Returns the bytes that the current activity could have at most, if it and others held nothing.
+    fn most_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Completes when no core of the set (a bit each, the own one included) still holds a stale page.
     fn flush(&self, cores: u64, stale: Stale) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }

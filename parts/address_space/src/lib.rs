@@ -29,6 +29,8 @@ mod fault;
 pub mod flush;
 pub mod gather;
 mod give_back;
+mod give_up;
+mod given;
 mod heap;
 mod huge;
 mod huge_page;
@@ -62,11 +64,14 @@ mod vacate_tests;
 pub mod view;
 #[cfg(test)]
 mod view_tests;
+mod write_protect;
 
 pub use advise::{Populate, WordName};
 pub use error::{FaultError, SpaceError};
 pub use flush::{Flush, LocalFlush, Stale};
 pub use gather::{Refusal, Wish};
+pub use give_back::GivenBack;
+pub use give_up::Unneeded;
 pub use layout::Layout;
 pub use lend::Lent;
 pub use loan::Loan;

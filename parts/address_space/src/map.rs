@@ -92,8 +92,12 @@ impl AddressSpace {
         let bytes = pages_of(request.bytes).ok_or(SpaceError::NoMemory)?;
         let top = self.layout.map_top;
         self.make_way(&request, bytes, top).await;
-        let Made { start, lock_future, withdrawn, dirtied } =
-            self.change(|state| state.map(request, bytes, top)).await?;
+        let most_bytes = self.flush.most_bytes();
+        let make = |state: &mut State| {
+            state.most_bytes = most_bytes;
+            state.map(request, bytes, top)
+        };
+        let Made { start, lock_future, withdrawn, dirtied } = self.change(make).await?;
         self.counters.count(|counters| &counters.fresh_regions);
         if !withdrawn.stale.is_empty() {
             self.counters.count(|counters| &counters.fresh_flushes);
@@ -170,8 +174,10 @@ impl AddressSpace {
         let (start, end) = range(address, bytes)?;
         // Nobody maps, unmaps or copies between the pieces of a large range.
         let is_large = end.saturating_sub(start) > PIECE_BYTES;
+        let most_bytes = self.flush.most_bytes();
         let _still = if is_large { Some(Copying::begin(self).await) } else { None };
         let begin = |state: &mut State| -> Result<(u64, Withdrawn), SpaceError> {
+            state.most_bytes = most_bytes;
             state.protect(start, end, rights)?;
             let mut withdrawn = Withdrawn::default();
             let at = state.apply_piece(start, end, &mut withdrawn);
@@ -294,6 +300,12 @@ impl State {
         if parts.iter().any(|(_, _, region)| !region.rights_max.contains(rights)) {
             return Err(SpaceError::Denied);
         }
+        let becomes_data = parts.iter().filter(|(_, _, region)| !region.is_data());
+        let with_rights = becomes_data.filter(|(_, _, region)| Region { rights, ..region.clone() }.is_data());
+        let more = with_rights.fold(0_u64, |sum, (from, to, _)| sum.saturating_add(to.saturating_sub(*from)));
+        if more > self.most_bytes {
+            return Err(SpaceError::NoMemory);
+        }
         self.regions.change(start, end, |region| region.rights = rights);
         Ok(())
     }
@@ -354,6 +366,9 @@ impl State {
         let mapped = self.regions.bytes(|_| true).saturating_sub(replaced).saturating_add(bytes);
         let private = !request.options.contains(Options::SHARED);
         let data = private && request.rights.contains(Rights::WRITE);
+        if data && !request.options.contains(Options::NO_RESERVE) && bytes > self.most_bytes {
+            return Err(SpaceError::NoMemory);
+        }
         if mapped > self.limits.mapped_bytes || self.regions.len() > REGIONS_MAX - 2 || data && self.exceeds_data(bytes)
         {
             return Err(SpaceError::NoMemory);
@@ -445,7 +460,8 @@ impl State {
     pub(crate) fn check_growth(&self, region: &Region, bytes: u64) -> Result<(), SpaceError> {
         let data = !region.is_shared() && region.rights.contains(Rights::WRITE);
         let too_much = self.regions.bytes(|_| true).saturating_add(bytes) > self.limits.mapped_bytes
-            || data && self.exceeds_data(bytes);
+            || data && self.exceeds_data(bytes)
+            || region.is_data() && bytes > self.most_bytes;
         match too_much {
             true => Err(SpaceError::NoMemory),
             false if region.options.contains(Options::LOCKED) => self.check_locked(bytes),

@@ -63,6 +63,8 @@ bitflags::bitflags! {
         const HUGE = 256;
         /// The vDSO, for /proc.
         const VDSO = 512;
+        /// It may be larger than all memory: its program knows that not all of it can be had (MAP_NORESERVE).
+        const NO_RESERVE = 1024;
     }
 }
 
@@ -254,6 +256,12 @@ impl Region {
     /// Returns whether it is a `MAP_SHARED` mapping.
     pub fn is_shared(&self) -> bool {
         self.options.contains(Options::SHARED)
+    }
+
+    /// Returns whether its program counts on having all of it: no more of it than there could ever be may be asked for. As Linux does it without
+    /// a setting (mm/util.c, `__vm_enough_memory`).
+    pub(crate) fn is_data(&self) -> bool {
+        !self.is_shared() && self.rights.contains(Rights::WRITE) && !self.options.contains(Options::NO_RESERVE)
     }
 
     /// Returns whether the access is allowed. What may be written or executed may be read, as the hardware has it.

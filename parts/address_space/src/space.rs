@@ -18,6 +18,7 @@ use crate::region::{PAGE, Region};
 use crate::regions::Regions;
 use crate::stale_ranges::StaleRanges;
 use crate::view::{Reach, View};
+use crate::write_protect::Protections;
 use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -68,6 +69,8 @@ pub(crate) struct State {
     /// While it is copied its mappings stay as they are.
     pub(crate) copy: Copy,
     pub(crate) limits: Limits,
+    /// The most memory that the program could ever have, bytes, as the last change found it.
+    pub(crate) most_bytes: u64,
     /// State of later mappings: locked or not (MCL_FUTURE).
     pub(crate) lock_future: LockFuture,
     /// Start and end of the heap of brk.
@@ -85,6 +88,10 @@ pub(crate) struct State {
     pub(crate) of_tenant: Option<Arc<Counters>>,
     /// The view of a program that edits its page table itself.
     pub(crate) view: Option<Arc<dyn View>>,
+    /// How often pages of files were protected from writing.
+    pub(crate) protections: Protections,
+    /// The place at which the next search for pages to give back begins.
+    pub(crate) hand: u64,
 }
 
 /// The memory of a program.
@@ -138,6 +145,7 @@ impl AddressSpace {
                 regions: Regions::default(),
                 copy: Copy::None,
                 limits,
+                most_bytes: flush.most_bytes(),
                 lock_future: LockFuture::No,
                 heap: (0, 0),
                 graveyard: Graves::default(),
@@ -147,6 +155,8 @@ impl AddressSpace {
                 huge_split: 0,
                 of_tenant: None,
                 view: None,
+                protections: Protections::default(),
+                hand: 0,
             }),
             root,
             flush,

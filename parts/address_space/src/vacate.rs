@@ -12,7 +12,7 @@ use crate::AddressSpace;
 use crate::region::{Options, Provider};
 use crate::space::{State, Withdrawn};
 use alloc::vec::Vec;
-use gyre_machine::{MapFlags, Pa, USER_END, Va};
+use gyre_machine::{Pa, USER_END, Va};
 
 /// Returns true for a page that lies where none may stay.
 pub type IsLeaving<'a> = dyn Fn(Pa) -> bool + Sync + 'a;
@@ -89,9 +89,9 @@ impl State {
             return Way::Stay;
         };
         if matches!(region.provider, Provider::File(_)) && !page.is_own() {
-            let flags = self.table.query(Va(address)).map_or(MapFlags::empty(), |mapping| mapping.flags);
-            let may_go = !flags.contains(MapFlags::WRITE) && !region.options.contains(Options::LOCKED);
-            return if may_go { Way::Forget } else { Way::Stay };
+            // If the program may write it, its file counts it as dirty. A program that edits its page table itself shows it longer.
+            let stays = region.options.contains(Options::LOCKED) || self.view.is_some();
+            return if stays { Way::Stay } else { Way::Forget };
         }
         let is_programs = page.holders() <= page.mappings() as usize;
         if is_programs && !region.is_shared() { Way::Copy } else { Way::Stay }

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_object::SpinLock;
 
@@ -32,7 +32,12 @@ pub struct Account {
     budget: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
+    /// Searches that are not made, since one before found nothing that may go.
+    skipped: AtomicU32,
 }
+
+/// Searches that a vain one saves: where nearly all is in use, each page that comes would look at all others.
+const SKIPS: u32 = 64;
 
 impl Account {
     /// Returns the activity that pays.
@@ -76,6 +81,21 @@ impl Account {
         self.dirty.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Returns whether a search is worth its time; a search that is not made counts.
+    pub(crate) fn is_worth_a_search(&self) -> bool {
+        self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+
+    /// Notes that a search was vain.
+    pub(crate) fn note_vain_search(&self) {
+        self.skipped.store(SKIPS, Ordering::Relaxed);
+    }
+
+    /// Notes that something may go that might not before.
+    pub(crate) fn note_free(&self) {
+        self.skipped.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn add_hit(&self) {
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
@@ -114,6 +134,7 @@ impl Accounts {
                 budget: AtomicUsize::new(budget),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),
+                skipped: AtomicU32::new(0),
             })
         });
         account.clone()

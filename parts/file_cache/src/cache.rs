@@ -21,7 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use gyre_account::{ActivityId, PayerOf};
-use gyre_interface::memory::{MemoryError, memory, reclaim};
+use gyre_interface::memory::{memory, shown};
 use gyre_machine::{OutOfMemory, PAGE_BYTES};
 use gyre_message::WaitQueue;
 use gyre_object::{Counted, Page, SetOnce, SpinLock};
@@ -75,6 +75,8 @@ const DIRTY_PARTS: usize = 5;
 
 /// Room that is asked for at once, bytes.
 const ROOM_BYTES: u64 = 8 * PAGE_BYTES as u64;
+/// It is doubled so often at most.
+const DOUBLINGS_MAX: u32 = 7;
 
 /// The memory resource, as the cache knows it.
 #[derive(Clone, Copy)]
@@ -146,6 +148,7 @@ pub struct FileCache {
     dirty_per_activity: usize,
     room: SetOnce<Room>,
     tally: SetOnce<Tally>,
+    shown: SetOnce<shown::Client>,
 }
 
 impl FileCache {
@@ -165,6 +168,7 @@ impl FileCache {
             dirty_per_activity: options.dirty_per_activity.max(1),
             room: SetOnce::new(),
             tally: SetOnce::new(),
+            shown: SetOnce::new(),
         }
     }
 
@@ -183,6 +187,11 @@ impl FileCache {
         self.tally.set(tally);
     }
 
+    /// Sets who shows pages to programs; once. Without it no program writes a page but by calls.
+    pub fn set_shown(&self, shown: shown::Client) {
+        self.shown.set(shown);
+    }
+
     fn tally(&self, what: Tallied) {
         if let Some(tally) = self.tally.get() {
             tally(what, PAGE_BYTES as u64);
@@ -190,13 +199,18 @@ impl FileCache {
     }
 
     /// Waits for room for some pages of the current activity. Call it after [`FileCache::begin`] refused, without
-    /// holding anything that a write-back needs (locks of nodes).
+    /// holding anything that a write-back needs (locks of nodes). Who has waited for the same work before needs more at once than it got then:
+    /// with each of these `waits` it is twice as much, up to a bound.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is none to be had.
-    pub async fn wait_for_room(&self) -> Result<(), OutOfMemory> {
+    pub async fn wait_for_room(&self, waits: u32) -> Result<(), OutOfMemory> {
         let room = self.room.get().ok_or(OutOfMemory)?;
-        room.client.reserve(gyre_account::current_activity(), ROOM_BYTES).await.map_err(|_| OutOfMemory)
+        let reserve = |bytes| room.client.reserve(gyre_account::current_activity(), bytes);
+        if waits > 0 && reserve(ROOM_BYTES << waits.min(DOUBLINGS_MAX)).await.is_ok() {
+            return Ok(());
+        }
+        reserve(ROOM_BYTES).await.map_err(|_| OutOfMemory)
     }
 
     /// Returns the page, if it is here. One lock, one hash; never waits.
@@ -305,7 +319,7 @@ impl FileCache {
         }
         if self.room.get().is_some_and(|room| !(room.has_room)(account.activity())) {
             // If none of its own may go, the page is asked for all the same: the granter of pages decides.
-            self.shelf.evict(account.activity(), &Slot::may_go);
+            self.shelf.evict_soon(account, &Slot::may_go);
         }
         let process = gyre_account::current_activity();
         let is_near = process.is_member() && self.room.get().is_some_and(|room| !(room.has_room)(process));
@@ -318,7 +332,7 @@ impl FileCache {
             }
             let is_room = match is_near {
                 true => self.evict_of(account, process, true),
-                false => self.shelf.evict(account.activity(), &Slot::may_go),
+                false => self.shelf.evict_soon(account, &Slot::may_go),
             };
             if !is_room {
                 return Err(OutOfMemory);
@@ -390,9 +404,10 @@ impl FileCache {
 
     /// Notes that a page that this payer made dirty is not being written any more.
     pub(crate) fn write_ended(&self, key: PageKey, payer: ActivityId, is_dirty_again: bool) {
-        self.shelf.update(&key, |slot, _| {
+        self.shelf.update(&key, |slot, account| {
             if let Slot::Here { writing, .. } = slot {
                 *writing = false;
+                account.note_free();
             }
         });
         if is_dirty_again {
@@ -503,19 +518,6 @@ impl FileCache {
         while self.shelf.account_of(activity).excess() > 0 && self.shelf.evict(activity, &Slot::may_go) {}
     }
 
-    /// Gives up to `pages` clean pages of an activity back to the machine, as the memory resource asks; returns how
-    /// many. For a process that is not a payer itself these are the pages that it pays for; its program's code is
-    /// mapped, and so not among them.
-    pub fn reclaim(&self, activity: ActivityId, pages: usize) -> usize {
-        let kept = self.room.get().map_or(0, |room| room.kept_pages);
-        let account = self.shelf.account_of(activity);
-        if account.activity() != activity {
-            return (0..pages).take_while(|_| self.evict_of(&account, activity, false)).count();
-        }
-        let has_more = || account.held() > kept && self.shelf.evict(activity, &Slot::may_go);
-        (0..pages).take_while(|_| has_more()).count()
-    }
-
     /// Returns the payer at the cache for an activity: for a process its tenant.
     pub fn payer_of(&self, activity: ActivityId) -> ActivityId {
         self.shelf.account_of(activity).activity()
@@ -552,14 +554,6 @@ impl FileCache {
     }
 }
 
-impl reclaim::Server for FileCache {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        let pages = bytes.div_ceil(PAGE_BYTES as u64);
-        let pages = FileCache::reclaim(self, activity, pages as usize);
-        Ok(pages.saturating_mul(PAGE_BYTES) as u64)
-    }
-}
-
 fn known(slot: &mut Slot) -> Begin {
     match slot {
         Slot::Here { page, .. } => Begin::Here(page.clone()),
@@ -576,6 +570,8 @@ fn announce(slot: Option<Slot>) {
 
 mod lent;
 mod past;
+mod protect;
+mod reclaim;
 #[cfg(test)]
 mod tests;
 mod vacate;

@@ -445,6 +445,18 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         self.evict_wish(activity, &Wish { is_meant: &|_| true, may_go }, ROUNDS_MAX)
     }
 
+    /// Drops one entry of an account as [`Shelf::evict`] does, if one is found soon; it may be that one could go.
+    pub fn evict_soon(&self, account: &Account, may_go: &dyn Fn(&V) -> bool) -> bool {
+        if !account.is_worth_a_search() {
+            return false;
+        }
+        let found = self.evict_wish(account.activity(), &Wish { is_meant: &|_| true, may_go }, 1);
+        if !found {
+            account.note_vain_search();
+        }
+        found
+    }
+
     /// Evicts one of the meant entries; others lose nothing by being passed. It looks at all of the activity's, or
     /// with `is_brief` at a part of them, and at the next part the next time.
     pub fn evict_meant(

@@ -28,7 +28,7 @@ const COMMITS_MAX: usize = 8;
 const OVERDUE_AGES: u64 = 4;
 
 /// Times that one request waits for room: others may take the room that was made for it.
-const WAITS_MAX: u32 = 8;
+const WAITS_MAX: u32 = 32;
 
 impl Ext2 {
     /// Does work that needs space; if there is none, repeats it after freed space has become usable.
@@ -36,18 +36,23 @@ impl Ext2 {
         &'static self,
         act: impl AsyncFn() -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let mut waits = 0;
-        let result = loop {
-            match act().await {
-                Err(FileError::OutOfMemory) => self.wait_for_room(&mut waits).await?,
-                result => break result,
-            }
-        };
+        let result = self.with_room(&act).await;
         if !matches!(result, Err(FileError::NoSpace)) || !self.has_freed() {
             return result;
         }
         self.commit().await?;
         act().await
+    }
+
+    /// Does work that may find no room in the cache, for contents or for blocks of metadata, until it has found some. The caller holds no lock.
+    pub(crate) async fn with_room<T>(&self, act: impl AsyncFn() -> Result<T, FileError>) -> Result<T, FileError> {
+        let mut waits = 0;
+        loop {
+            match act().await {
+                Err(FileError::OutOfMemory) => self.wait_for_room(&mut waits).await?,
+                result => return result,
+            }
+        }
     }
 
     /// Waits for room in the cache, a few times; the caller holds no lock.
@@ -56,7 +61,7 @@ impl Ext2 {
         if *waits > WAITS_MAX {
             return Err(FileError::OutOfMemory);
         }
-        self.cache.wait_for_room().await.map_err(|_| FileError::OutOfMemory)
+        self.cache.wait_for_room(waits.saturating_sub(1)).await.map_err(|_| FileError::OutOfMemory)
     }
 
     fn has_freed(&self) -> bool {

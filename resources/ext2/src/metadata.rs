@@ -123,7 +123,7 @@ impl Ext2 {
     pub(crate) async fn block(&'static self, block: u32) -> Result<Page, FileError> {
         let key = self.device_key(block);
         loop {
-            match in_name_of(self.payer_of(block), || self.cache.begin(key)).map_err(|_| FileError::OutOfMemory)? {
+            match in_name_of(self.payer_of(block), || self.begin_block(key))? {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => waiting.done().await,
                 Begin::Lead(fetch) => {
@@ -134,6 +134,15 @@ impl Ext2 {
                 }
             }
         }
+    }
+
+    /// Begins to fetch a block. Who wants it holds locks and cannot wait for room: any page of its payer's that may go makes some.
+    fn begin_block(&'static self, key: PageKey) -> Result<Begin, FileError> {
+        let begin = || self.cache.begin(key).map_err(|_| FileError::OutOfMemory);
+        begin().or_else(|_| {
+            self.cache.reclaim(gyre_account::current_activity(), 1);
+            begin()
+        })
     }
 
     /// Returns the contents of a block of metadata; the caller holds its lock.

@@ -59,7 +59,7 @@ impl Ext2 {
         &'static self,
         node: &Arc<Node>,
         index: u64,
-        wanted: Wanted,
+        mut wanted: Wanted,
     ) -> Result<Page, FileError> {
         let mut waits = 0;
         loop {
@@ -81,9 +81,15 @@ impl Ext2 {
                     if let Some(behind) = behind {
                         self.read_behind(node, behind);
                     }
-                    self.fill(node, cluster).await?;
+                    let filled = self.fill(node, cluster).await;
                     drop(guard);
-                    return Ok(page);
+                    if filled != Err(FileError::OutOfMemory) {
+                        return filled.map(|()| page);
+                    }
+                    // There was none for a block that says where the page lies: read-ahead must not take it again.
+                    drop(page);
+                    wanted = Wanted { pages: 1, may_guess: false };
+                    self.wait_for_room(&mut waits).await?;
                 }
             }
         }

@@ -4,10 +4,11 @@
 use crate::Ext2;
 use crate::node::Node;
 use crate::read::CLUSTER_PAGES;
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
-use gyre_interface::memory::{MemoryError, reclaim};
+use gyre_interface::memory::{Effort, MemoryError, reclaim};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Counted;
 
@@ -40,6 +41,20 @@ impl Ext2 {
         if node.write_failed.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) }
     }
 
+    /// Drops pages that nobody uses; dirty ones are written first. Returns how many.
+    pub(crate) async fn evict_unused(&'static self, node: &Arc<Node>, pages: &[u64]) -> usize {
+        let evict = || self.cache.evict_pages(self.file_system, node.id, pages);
+        let clean = evict();
+        if clean == pages.len() {
+            return clean;
+        }
+        // A failure is kept with the node for the next sync.
+        let _ = self.write_pages_back(node, pages).await;
+        // Others may be writing some of them: they hold the lock until the device has answered.
+        drop(node.lock.exclusive().await);
+        evict().saturating_add(clean)
+    }
+
     pub(crate) fn evict_range(&self, node: &Node, offset: u64, bytes: u64) -> u64 {
         // A page that is cut by the range stays: the rest of it was not meant.
         let first = offset.div_ceil(PAGE);
@@ -69,7 +84,7 @@ fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
 }
 
 impl reclaim::Server for Ext2 {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64, effort: Effort) -> Result<u64, MemoryError> {
         let wanted = bytes.div_ceil(PAGE) as usize;
         // For a process, its tenant's dirty pages are written back, and unused nodes and names are forgotten, until
         // that helps.
@@ -86,7 +101,7 @@ impl reclaim::Server for Ext2 {
                 Ok(is_some) => is_some || self.cache.until_one_is_written(payer).await,
                 Err(_) => false,
             };
-            given = self.cache.reclaim(activity, wanted.saturating_sub(given)).saturating_add(given);
+            given = self.cache.reclaim_with(activity, wanted.saturating_sub(given), effort).saturating_add(given);
             if !goes_on {
                 break;
             }

@@ -185,6 +185,7 @@ impl Server for Ext2 {
     }
 
     async fn page_dirtied(&'static self, node: NodeId, index: u64) -> Result<(), FileError> {
+        self.throttle().await?;
         let node = self.file_to_change(node).await?;
         Box::pin(self.with_space(async || self.dirtied(&node, index).await)).await
     }
@@ -231,20 +232,25 @@ impl Server for Ext2 {
     }
 
     async fn sync(&'static self, node: NodeId) -> Result<(), FileError> {
-        Box::pin(self.sync_node(node)).await
+        Box::pin(self.with_room(async || self.sync_node(node).await)).await
     }
 
     async fn sync_all(&'static self) -> Result<(), FileError> {
-        Box::pin(self.sync_everything()).await
+        Box::pin(self.with_room(async || self.sync_everything().await)).await
     }
 
     async fn write_back(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
-        Box::pin(self.write_range_back(node, offset, bytes)).await
+        Box::pin(self.with_room(async || self.write_range_back(node, offset, bytes).await)).await
     }
 
     async fn evict(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError> {
         let node = self.node(node).await?;
         Ok(self.evict_range(&node, offset, bytes))
+    }
+
+    async fn evict_pages(&'static self, node: NodeId, pages: Vec<u64>) -> Result<u64, FileError> {
+        let node = self.node(node).await?;
+        Ok(Box::pin(self.evict_unused(&node, &pages)).await.saturating_mul(PAGE_BYTES) as u64)
     }
 
     async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {

@@ -26,7 +26,7 @@ impl Ext2 {
     /// to do, and nothing is taken from the heap for it.
     pub(crate) async fn throttle(&'static self) -> Result<(), FileError> {
         while self.cache.is_over_dirty_limit() {
-            if !Box::pin(self.write_oldest_back()).await? {
+            if !Box::pin(self.with_room(async || self.write_oldest_back().await)).await? {
                 // Another task writes them right now.
                 break;
             }
@@ -36,7 +36,7 @@ impl Ext2 {
 
     /// Commits if so much metadata is dirty that nodes and blocks could not be evicted any more.
     pub(crate) async fn throttle_metadata(&'static self) -> Result<(), FileError> {
-        if self.must_commit() { Box::pin(self.commit()).await } else { Ok(()) }
+        if self.must_commit() { Box::pin(self.with_room(async || self.commit().await)).await } else { Ok(()) }
     }
 
     /// Returns whether a task that changes metadata must wait for a commit.

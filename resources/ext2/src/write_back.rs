@@ -1,4 +1,12 @@
 //! Writing dirty pages back: those of many files together, so that small files that lie side by side on the disk go there in one request.
+//!
+//! * The locks of all nodes are held meanwhile, shared, in the order of their numbers.
+//! * Programs lose the right to write a page before it is written ([`gyre_file_cache::FileCache::write_protect`]): what they write later is
+//!   told again.
+//! * A failure of the device is kept for the next sync of the file, and of the file system.
+//! * Who pays for a block is the activity that made its page dirty.
+//! * [`FileError::OutOfMemory`] says that a block which says where pages lie found no room: nothing is lost, and the caller waits for room
+//!   without locks ([`Ext2::with_room`]), or leaves it.
 
 use crate::Ext2;
 use crate::map::Blocks;
@@ -94,11 +102,35 @@ impl Ext2 {
         if taken.is_empty() {
             return Ok(false);
         }
+        self.write_taken(nodes, taken).await.map(|()| true)
+    }
+
+    /// Writes those of these pages of a node back that are dirty; a failure is kept for the next sync.
+    pub(crate) async fn write_pages_back(&'static self, node: &Arc<Node>, pages: &[u64]) -> Result<(), FileError> {
+        let _guard = node.lock.shared().await;
+        let writings = pages.iter().filter_map(|index| self.cache.start_writing(self.page_key(node.id, *index)));
+        let taken: Vec<Taken> = writings.take(BATCH_PAGES).map(|writing| (0, writing)).collect();
+        self.write_taken(core::slice::from_ref(node), taken).await
+    }
+
+    /// Writes pages that were taken. The caller holds the locks of their nodes.
+    async fn write_taken(&'static self, nodes: &[Arc<Node>], taken: Vec<Taken>) -> Result<(), FileError> {
+        self.write_protect(nodes, &taken).await;
         let mut parts = self.parts_of(nodes, &taken).await?;
         parts.sort_unstable_by_key(|part| part.block);
         self.send(nodes, parts).await;
         taken.into_iter().for_each(|(_, writing)| writing.done());
-        Ok(true)
+        Ok(())
+    }
+
+    /// Lets no program write the pages from here on without a word. The pages of a file are together.
+    async fn write_protect(&self, nodes: &[Arc<Node>], taken: &[Taken]) {
+        for of_file in taken.chunk_by(|(owner, _), (next, _)| owner == next) {
+            let node = of_file.first().and_then(|(owner, _)| nodes.get(*owner));
+            if let Some(node) = node {
+                self.cache.write_protect(node.name, of_file.iter().map(|(_, writing)| writing)).await;
+            }
+        }
     }
 
     /// Returns the blocks of pages; of pages that follow each other they are looked up together.

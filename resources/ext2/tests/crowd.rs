@@ -5,7 +5,7 @@ use crate::support::*;
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::files::*;
-use gyre_interface::memory::reclaim;
+use gyre_interface::memory::{Effort, reclaim};
 use gyre_message::direct::{block_on, direct_link};
 
 const NODES: usize = 256;
@@ -65,9 +65,9 @@ fn unused_nodes_and_names_are_given_back_and_read_again() {
         client.open(held).await.unwrap();
         let keeper = reclaim::Client::new(direct_link(move |request| Box::pin(reclaim::serve(fs, request))));
         let own = gyre_account::current_activity();
-        let given = keeper.reclaim(own, 1 << 20).await.unwrap();
+        let given = keeper.reclaim(own, 1 << 20, Effort::Thorough).await.unwrap();
         assert!(given > 100 * 300, "{given} bytes of 100 nodes and names");
-        assert_eq!(keeper.reclaim(own, 1 << 20).await.unwrap(), 0, "there is nothing left to give");
+        assert_eq!(keeper.reclaim(own, 1 << 20, Effort::Thorough).await.unwrap(), 0, "there is nothing left to give");
         let before = disk.0.lock().requests;
         assert_eq!(client.attributes(held).await.unwrap().links, 1);
         assert_eq!(disk.0.lock().requests, before, "an open node stays");

@@ -16,6 +16,7 @@ mod fetch;
 mod hostile;
 mod killed;
 mod lent;
+mod mapped;
 mod model;
 mod moved;
 mod near;

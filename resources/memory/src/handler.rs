@@ -14,16 +14,16 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::{Activities, ActivityId, ActivityParams, PayerOf};
-use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
+use gyre_interface::memory::{Budget, Effort, Figures, MemoryError, memory, reclaim};
 use gyre_object::SpinLock;
 
 /// Bytes taken back at once beyond the wanted ones, so that the next page does not ask again.
 const BATCH_BYTES: u64 = 64 << 10;
-/// Looks in a row that find nothing before a request fails: at the first a keeper may only mark memory that it gives
-/// at the second, if it is not used meanwhile.
+/// Looks in a row that find nothing before a request fails: a usual one, at which a keeper may only mark memory that it gives later if it is
+/// not used meanwhile, and a thorough one.
 const LOOKS: usize = 2;
 /// Rounds of one request: each frees something, others may take it meanwhile.
-const ROUNDS_MAX: usize = 32;
+const ROUNDS_MAX: usize = 256;
 
 /// The parts that the memory resource is made of.
 pub struct Options {
@@ -281,27 +281,33 @@ impl Memory {
     }
 
     /// Asks the keepers one after another until enough is back.
-    async fn take(&'static self, from: ActivityId, bytes: u64) -> u64 {
+    async fn take(&'static self, from: ActivityId, bytes: u64, effort: Effort) -> u64 {
         let mut taken = 0;
         for provider in &self.options.providers {
             if taken >= bytes {
                 break;
             }
             // A keeper that is gone keeps nothing.
-            let given = provider.reclaim(from, bytes.saturating_sub(taken)).await.unwrap_or(0);
+            let given = provider.reclaim(from, bytes.saturating_sub(taken), effort).await.unwrap_or(0);
             taken = u64::saturating_add(taken, given);
         }
         self.count((self.options.payer)(from), |tenant| &tenant.reclaimed_bytes, taken);
         taken
     }
 
-    async fn take_by_schedule(&'static self, group: Option<ActivityId>, asker: ActivityId, bytes: u64) -> u64 {
+    async fn take_by_schedule(
+        &'static self,
+        group: Option<ActivityId>,
+        asker: ActivityId,
+        bytes: u64,
+        effort: Effort,
+    ) -> u64 {
         let mut taken = 0;
         for (victim, at_most) in victims(&self.claims(group), asker, bytes) {
             if taken >= bytes {
                 break;
             }
-            let given = self.take(victim, at_most.min(bytes.saturating_sub(taken))).await;
+            let given = self.take(victim, at_most.min(bytes.saturating_sub(taken)), effort).await;
             taken = u64::saturating_add(taken, given);
         }
         taken
@@ -317,20 +323,21 @@ impl Memory {
         let payer = (self.options.payer)(activity);
         let mut looks = 0;
         for _ in 0..ROUNDS_MAX {
+            let effort = if looks == 0 { Effort::Usual } else { Effort::Thorough };
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
                 Some(Shortage::Process(short)) => {
-                    (self.take(activity, short.saturating_add(BATCH_BYTES)).await, MemoryError::LimitReached)
+                    (self.take(activity, short.saturating_add(BATCH_BYTES), effort).await, MemoryError::LimitReached)
                 }
                 Some(Shortage::Limit(short)) => {
-                    (self.take(payer, short.saturating_add(BATCH_BYTES)).await, MemoryError::LimitReached)
+                    (self.take(payer, short.saturating_add(BATCH_BYTES), effort).await, MemoryError::LimitReached)
                 }
                 Some(Shortage::Group(group, short)) => (
-                    self.take_by_schedule(Some(group), payer, short.saturating_add(BATCH_BYTES)).await,
+                    self.take_by_schedule(Some(group), payer, short.saturating_add(BATCH_BYTES), effort).await,
                     MemoryError::LimitReached,
                 ),
                 Some(Shortage::Machine(short)) => (
-                    self.take_by_schedule(None, payer, short.saturating_add(BATCH_BYTES)).await,
+                    self.take_by_schedule(None, payer, short.saturating_add(BATCH_BYTES), effort).await,
                     MemoryError::MachineFull,
                 ),
             };
@@ -357,7 +364,7 @@ impl memory::Server for Memory {
     }
 
     async fn take_back(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        Ok(self.take((self.options.payer)(activity), bytes).await)
+        Ok(self.take((self.options.payer)(activity), bytes, Effort::Thorough).await)
     }
 
     async fn set_budget(&'static self, activity: ActivityId, budget: Budget) -> Result<(), MemoryError> {

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_ext2::Ext2;
-use gyre_interface::memory::{MemoryError, reclaim};
+use gyre_interface::memory::{Effort, MemoryError, reclaim};
 use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
@@ -17,6 +17,10 @@ pub struct Mounted {
     pub tenant: ActivityId,
     /// Its server.
     pub server: &'static Ext2,
+    /// Its number in the file cache.
+    pub number: u32,
+    /// The number that names its server to its clients ([`gyre_message::Link::server`]).
+    pub port: usize,
     /// Pays for what its files share; `None` if there was no place for such an activity.
     pub tables: Option<ActivityId>,
 }
@@ -72,6 +76,11 @@ impl FileSystems {
         self.table.lock().mounted.iter().find(|mounted| mounted.tenant == tenant).copied()
     }
 
+    /// Returns the one with this number in the file cache.
+    pub fn numbered(&self, number: u32) -> Option<Mounted> {
+        self.table.lock().mounted.iter().find(|mounted| mounted.number == number).copied()
+    }
+
     /// Takes that of a tenant out of the list: its tenant ends before the machine.
     pub fn take(&self, tenant: ActivityId) -> Option<Mounted> {
         let mut table = self.table.lock();
@@ -102,11 +111,11 @@ impl Drop for Mounting<'_> {
 }
 
 impl reclaim::Server for FileSystems {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64, effort: Effort) -> Result<u64, MemoryError> {
         let mut given = 0;
         for Mounted { server, .. } in self.all() {
             if given < bytes {
-                let more = reclaim::Server::reclaim(server, activity, bytes.saturating_sub(given)).await?;
+                let more = reclaim::Server::reclaim(server, activity, bytes.saturating_sub(given), effort).await?;
                 given = u64::saturating_add(given, more);
             }
         }

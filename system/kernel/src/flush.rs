@@ -21,6 +21,15 @@ impl Flush for FlushCores {
         Box::pin(async move { self.memory.reserve(gyre_account::current_activity(), bytes).await.is_ok() })
     }
 
+    fn most_bytes(&self) -> u64 {
+        let activities = &self.engine.accounts().activities;
+        // A process with a limit of its own learns at that limit.
+        let tenant = activities.ancestors(gyre_account::current_activity()).find(|level| !level.is_member());
+        tenant
+            .map_or(u64::MAX, |tenant| activities.memory_limit(tenant))
+            .min(gyre_x86_64::memory_statistics().total_bytes as u64)
+    }
+
     fn flush(&self, cores: u64, stale: Stale) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let engine = self.engine;

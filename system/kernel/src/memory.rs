@@ -1,4 +1,11 @@
 //! The memory resource: budgets of the tenants, and who is asked to give memory back.
+//!
+//! ```text
+//!   who wants room --reserve--> memory --reclaim--> file cache: clean pages that no program shows
+//!                                                   address spaces: pages of files that programs do not use
+//!                                                   file systems: dirty pages, once they are written
+//!   file system, before it writes pages --write_protect--> address spaces
+//! ```
 
 use crate::base::Base;
 use crate::tenants::Tenants;
@@ -12,7 +19,7 @@ use gyre_contract::boot::Tenant;
 use gyre_contract::catalogue::Resource;
 use gyre_engine::Engine;
 use gyre_file_cache::{FileCache, Room};
-use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
+use gyre_interface::memory::{Budget, Effort, Figures, KeptFile, MemoryError, memory, reclaim, shown};
 use gyre_machine::PAGE_BYTES;
 use gyre_memory::{Memory, Options};
 use gyre_message::Link;
@@ -149,7 +156,10 @@ pub fn start(base: &'static Base, keepers: Keepers) -> Budgets {
 
 /// Returns clients of the keepers, in the order in which they are asked.
 fn providers(base: &'static Base, keepers: Keepers) -> Vec<reclaim::Client> {
-    let spaces: &'static Spaces = Box::leak(Box::new(Spaces { base, tenants: keepers.tenants }));
+    let spaces = Spaces { base, tenants: keepers.tenants, file_systems: keepers.file_systems };
+    let spaces: &'static Spaces = Box::leak(Box::new(spaces));
+    let port = base.engine.port(id(Resource::AddressSpace), move |request| shown::serve(spaces, request));
+    keepers.cache.set_shown(shown::Client::new(Link::new(port)));
     vec![
         provider(base.engine, Resource::FileCache, keepers.cache),
         provider(base.engine, Resource::AddressSpace, spaces),
@@ -170,14 +180,28 @@ pub fn budget(tenant: &Tenant) -> Budget {
     }
 }
 
-/// The address spaces of a tenant's processes as one keeper: pages of files that are in the cache too, which can be mapped again.
+/// The address spaces of a tenant's processes as one keeper: pages of files that are in the cache too, which can be mapped again. They are
+/// asked, too, before such pages are written.
 struct Spaces {
     base: &'static Base,
     tenants: &'static Tenants,
+    file_systems: &'static FileSystems,
+}
+
+impl shown::Server for Spaces {
+    async fn write_protect(&'static self, file: KeptFile, pages: Vec<u64>) -> Result<(), MemoryError> {
+        let Some(mounted) = self.file_systems.numbered(file.file_system) else { return Ok(()) };
+        let Some(running) = self.tenants.of_activity(mounted.tenant) else { return Ok(()) };
+        let processes = running.tenant.tree.lock().processes();
+        for process in processes {
+            process.space().write_protect(mounted.port, file.node, &pages).await;
+        }
+        Ok(())
+    }
 }
 
 impl reclaim::Server for Spaces {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64, effort: Effort) -> Result<u64, MemoryError> {
         let Some(running) = self.tenants.of_activity(self.base.tenant_of(activity)) else { return Ok(0) };
         let mut processes = running.tenant.tree.lock().processes();
         // One process is asked for what it shows alone.
@@ -185,8 +209,8 @@ impl reclaim::Server for Spaces {
         let mut given = 0;
         for process in processes {
             if given < bytes {
-                let more = process.space().give_back(bytes.saturating_sub(given)).await;
-                given = u64::saturating_add(given, more);
+                let more = process.space().give_back(bytes.saturating_sub(given), effort).await;
+                given = u64::saturating_add(given, more.free_bytes);
             }
         }
         Ok(given)

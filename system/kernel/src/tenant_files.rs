@@ -128,7 +128,8 @@ async fn mount(
     let is_counted = [Resource::FileCache, Resource::Ext2].into_iter().any(|one| grid::has_gate(machine, one));
     let report = is_counted.then(|| reporter(engine));
     let tables = kernel.tables.open(kernel.processes, tenant);
-    let options = MountOptions { nodes: bounds, names: bounds, report, tables, ..MountOptions::new(mounting.id()) };
+    let number = mounting.id();
+    let options = MountOptions { nodes: bounds, names: bounds, report, tables, ..MountOptions::new(number) };
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let turn = index.checked_rem(engine.online().count()).unwrap_or(0);
     let core = engine.online().nth(turn).unwrap_or(RESIDENT);
@@ -139,6 +140,6 @@ async fn mount(
     };
     let (server, client) = mounted.inspect_err(|_| kernel.tables.close(kernel.processes, tables))?;
     server.objects().into_iter().for_each(|(name, counted)| gyre_object::register_pool(name, counted));
-    beginning.add(Mounted { tenant, server, tables });
+    beginning.add(Mounted { tenant, server, number, port: client.server(), tables });
     Ok(client)
 }

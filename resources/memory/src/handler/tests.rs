@@ -29,7 +29,7 @@ impl Keeper {
 }
 
 impl reclaim::Server for Keeper {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64, _: Effort) -> Result<u64, MemoryError> {
         if core::mem::take(&mut *self.marks.lock()) {
             return Ok(0);
         }

@@ -133,6 +133,11 @@ impl Tenant {
         Random::new(self.machine.plan.seed, 100 + 16 * self.index as u64 + purpose)
     }
 
+    /// The number of its file system in the cache.
+    fn file_system(&self) -> u32 {
+        self.index as u32 + 1
+    }
+
     async fn boot(self: Rc<Tenant>) {
         let beginning = self.machine.file_systems.begin().expect("no simulated machine ends in order");
         let opened = self.open().await;
@@ -140,7 +145,8 @@ impl Tenant {
             Ok(opened) => opened,
             Err(error) => return self.note_refusal(error),
         };
-        beginning.add(Mounted { tenant: self.activity, server, tables: self.tables.get() });
+        let (number, port) = (self.file_system(), client.server());
+        beginning.add(Mounted { tenant: self.activity, server, number, port, tables: self.tables.get() });
         *self.mounted.borrow_mut() = Some((server, client));
         self.check_promises(client).await;
         self.mounted_bell.wake_all();
@@ -157,7 +163,7 @@ impl Tenant {
         let bounds = ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: &tenant_of };
         let params = ActivityParams { is_free_of_member_limit: true, ..ActivityParams::default() };
         let tables = machine.engine.accounts().activities.create_member(self.activity, "tables", params, 1).ok();
-        let options = MountOptions { nodes: bounds, names: bounds, tables, ..MountOptions::new(self.index as u32 + 1) };
+        let options = MountOptions { nodes: bounds, names: bounds, tables, ..MountOptions::new(self.file_system()) };
         self.tables.set(tables);
         let core = self.index % machine.engine.cores();
         // Of each second tenant contents go through the file cache's queue.

@@ -6,6 +6,7 @@ use crate::{Arguments, memory};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
+use gyre_interface::memory::Effort;
 use linux_raw_sys::general as raw;
 
 const PAGE: u64 = 4096;
@@ -24,7 +25,7 @@ fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() 
         let child = parent.duplicate(ActivityId(1)).await.unwrap();
         for space in [&parent, &child] {
             // The first look may only take the marks of use away.
-            let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;
+            let given = space.give_back(1 << 20, Effort::Thorough).await.hidden_bytes;
             assert_eq!(given, 2 * PAGE, "all that the file can give again");
             let mut seen = [0; 3 * PAGE as usize];
             space.copy_in(at, &mut seen).await.unwrap();
@@ -71,10 +72,10 @@ fn pages_that_are_locked_stay_when_memory_is_given_back() {
         let space = user.thread.space();
         memory::mlock(&user.thread, Arguments([at, 2 * PAGE, 0, 0, 0, 0])).await.unwrap();
         assert_eq!(user.get(at + 2 * PAGE, 1).await, [7], "used, not locked");
-        let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;
+        let given = space.give_back(1 << 20, Effort::Thorough).await.hidden_bytes;
         assert_eq!(given, PAGE);
         memory::munlock(&user.thread, Arguments([at, 2 * PAGE, 0, 0, 0, 0])).unwrap();
-        let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;
+        let given = space.give_back(1 << 20, Effort::Thorough).await.hidden_bytes;
         assert_eq!(given, 2 * PAGE);
     });
 }
