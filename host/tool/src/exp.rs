@@ -38,6 +38,7 @@ mod gangs;
 mod hop;
 mod html;
 mod idle;
+mod mapped;
 mod marks;
 mod memory;
 mod names;
@@ -111,6 +112,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crash::EXPERIMENT,
     &simulator::EXPERIMENT,
     &memory::EXPERIMENT,
+    &mapped::EXPERIMENT,
     &names::EXPERIMENT,
     &objects::EXPERIMENT,
     &accuracy::EXPERIMENT,

@@ -4,7 +4,7 @@ use crate::support::*;
 use gyre_account::ActivityId;
 use gyre_address_space::{
     AddressSpace, GivenBack, Limits, LocalFlush, MapRequest, MappedFile, MappedSize, Options, PageIndex, Place,
-    Provider, Rights,
+    Provider, Rights, SpaceError, Unneeded,
 };
 use gyre_file_cache::FileCache;
 use gyre_interface::files::files::Client;
@@ -173,8 +173,8 @@ fn pages_that_a_program_does_not_need_go_at_once_or_first() {
         );
         space.set_options(at, bytes(1), Options::LOCKED, Options::empty()).unwrap();
         assert_eq!(space.give_up(at, bytes(2), Unneeded::Now).await, Err(SpaceError::Invalid));
-        assert_eq!(space.give_up(at, 1 << 40, Unneeded::Now).await, Err(SpaceError::Invalid));
-        let rest = space.give_up(at + bytes(16), 1 << 40, Unneeded::Now).await;
+        assert_eq!(space.give_up(at, bytes(2 * PAGES), Unneeded::Now).await, Err(SpaceError::Invalid));
+        let rest = space.give_up(at + bytes(16), bytes(2 * PAGES), Unneeded::Now).await;
         assert_eq!((rest, shown()), (Err(SpaceError::NotMapped), 8), "what is mapped is done");
         for page in 0..PAGES {
             assert_eq!(world.peek(0, page * PAGE).await, page as u8 + 1);

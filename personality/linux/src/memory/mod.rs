@@ -22,7 +22,7 @@ use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_address_space::{
-    AddressSpace, MapRequest, MappedFile, Move, Options, PageIndex, Place, Populate, Provider, Refusal,
+    AddressSpace, MapRequest, MappedFile, Move, Options, PageIndex, Place, Populate, Provider, Refusal, Unneeded,
 };
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_interface::Position;
@@ -58,6 +58,7 @@ fn options(flags: u32, shared: bool) -> Options {
     options.set(Options::GROWS_DOWN, flags & raw::MAP_GROWSDOWN != 0);
     options.set(Options::STACK, flags & raw::MAP_STACK != 0);
     options.set(Options::LOCKED, flags & raw::MAP_LOCKED != 0);
+    options.set(Options::NO_RESERVE, flags & raw::MAP_NORESERVE != 0);
     options
 }
 
@@ -214,6 +215,8 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match a.unsigned(2) {
         raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
         raw::MADV_WILLNEED => will_need(&space, address, bytes).await?,
+        raw::MADV_COLD => space.give_up(address, bytes, Unneeded::Later).await?,
+        raw::MADV_PAGEOUT => space.give_up(address, bytes, Unneeded::Now).await?,
         raw::MADV_POPULATE_READ => populate(&space, address, bytes, Populate::Read).await?,
         raw::MADV_POPULATE_WRITE => populate(&space, address, bytes, Populate::Write).await?,
         raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,
@@ -232,8 +235,7 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         | raw::MADV_MERGEABLE
         | raw::MADV_UNMERGEABLE
         | raw::MADV_DONTDUMP
-        | raw::MADV_DODUMP
-        | raw::MADV_COLD => set(Options::empty(), Options::empty())?,
+        | raw::MADV_DODUMP => set(Options::empty(), Options::empty())?,
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -1,6 +1,6 @@
 //! Files in a program's memory.
 
-use super::world::{run, run_through};
+use super::world::{run_as_on_disk, run_through};
 use crate::file::passage::Passage;
 use crate::{Arguments, memory};
 use alloc::sync::Arc;
@@ -14,7 +14,7 @@ const READ_WRITE: u64 = (raw::PROT_READ | raw::PROT_WRITE) as u64;
 
 #[test]
 fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() {
-    run(|user| async move {
+    run_as_on_disk(|user| async move {
         user.file("/f", &[7; 3 * PAGE as usize]).await;
         let file = user.open("/f", raw::O_RDONLY, 0).await.unwrap();
         let arguments = Arguments([0, 3 * PAGE, READ_WRITE, u64::from(raw::MAP_PRIVATE), file, 0]);
@@ -64,7 +64,7 @@ fn where_streams_divide_bytes_a_mapping_moves_the_pages_that_it_brings_and_those
 
 #[test]
 fn pages_that_are_locked_stay_when_memory_is_given_back() {
-    run(|user| async move {
+    run_as_on_disk(|user| async move {
         user.file("/f", &[7; 3 * PAGE as usize]).await;
         let file = user.open("/f", raw::O_RDONLY, 0).await.unwrap();
         let arguments = Arguments([0, 3 * PAGE, u64::from(raw::PROT_READ), u64::from(raw::MAP_PRIVATE), file, 0]);

@@ -119,7 +119,7 @@ fn run_around<F: Future<Output = ()>>(
     let async_io = Some(async_io::Client::new(link));
     let passage = Passage::counted(is_gate, passed);
     gyre_machine::set_virtual_time(1_000_000_000);
-    run_in(Surroundings { passage, async_io, divides_async_io, root }, |user| {
+    run_in(Surroundings { passage, async_io, divides_async_io, ..Surroundings::of(root) }, |user| {
         test(user, Box::new(move || counts.each_ref().map(|count| count.swap(0, Ordering::Relaxed))))
     });
 }

@@ -23,6 +23,8 @@ use std::boxed::Box;
 /// The surroundings of a tenant. The tests run no programs.
 pub(super) struct Surroundings {
     pub root: files::Client,
+    /// The kind that programs see of it: pages of one with a disk can be had again.
+    pub root_kind: &'static str,
     pub passage: Passage,
     pub async_io: Option<async_io::Client>,
     pub divides_async_io: bool,
@@ -31,7 +33,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Makes the surroundings of a root file system, without any other resource.
     pub fn of(root: files::Client) -> Surroundings {
-        Surroundings { root, passage: Passage::free(), async_io: None, divides_async_io: false }
+        Surroundings { root, root_kind: "tmpfs", passage: Passage::free(), async_io: None, divides_async_io: false }
     }
 }
 
@@ -95,6 +97,12 @@ pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnO
     run_in(Surroundings::of(root), test);
 }
 
+/// Runs a test whose root file system counts as one on a disk.
+pub(super) fn run_as_on_disk<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
+    gyre_machine::set_virtual_time(1_000_000_000);
+    run_in(Surroundings { root_kind: "ext2", ..Surroundings::of(tmpfs()) }, test);
+}
+
 /// Runs a test with a passage of its own.
 pub(super) fn run_through<F: Future<Output = ()>>(passage: Passage, test: impl FnOnce(User) -> F) {
     gyre_machine::set_virtual_time(1_000_000_000);
@@ -114,7 +122,7 @@ async fn first(around: &'static Surroundings) -> User {
     let memory = tmpfs();
     let setup = Setup {
         root: around.root,
-        root_kind: "tmpfs",
+        root_kind: around.root_kind,
         temporary: alloc::vec![(&b"/dev"[..], tmpfs()), (b"/tmp", memory)],
         memory,
         tcp: None,
