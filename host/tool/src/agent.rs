@@ -28,6 +28,7 @@ use gyre_contract::{
 
 use crate::{
     failure::{Context as _, Failure, Result},
+    lifeline::{Life, Lifeline},
     module,
     project::Project,
     qemu::Span,
@@ -271,13 +272,20 @@ impl Agent {
         Patient::new(reader, Span::of_machine(folder), patience)
     }
 
-    /// Sends a request that turns the connection into a stream of frames.
+    /// Sends a request that turns the connection into a stream of frames. If a life is given, it ends with that, also before the answer.
     ///
     /// # Errors
     /// When the machine does not answer, or refuses.
-    pub fn upgrade(&self, path: &str, body: &str) -> Result<BufReader<UnixStream>> {
-        let (reader, head) = self.ask(path, body)?;
-        if head.status == 101 { Ok(reader) } else { refused(reader, head).map(|(reader, _)| reader) }
+    pub fn upgrade(&self, path: &str, body: &str, life: Option<Life>) -> Result<(BufReader<UnixStream>, Lifeline)> {
+        let stream = self.send("POST", path, body)?;
+        let line = Lifeline::new(life, &stream)?;
+        let mut reader = BufReader::new(stream);
+        let head = match read_head(&mut reader) {
+            Ok(head) => head,
+            Err(error) => return Err(line.why().unwrap_or_else(|| Failure::new(format!("{}: {error}", silent(path))))),
+        };
+        let reader = if head.status == 101 { reader } else { refused(reader, head)?.0 };
+        Ok((reader, line))
     }
 
     fn ask(&self, path: &str, body: &str) -> Result<(BufReader<UnixStream>, Head)> {

@@ -22,6 +22,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
     image::{self, root::Root},
     instances::Instances,
+    lifeline::Life,
     project::Project,
 };
 
@@ -59,7 +60,7 @@ pub fn cp(arguments: &cli::Cp) -> Result<ExitCode> {
     let place = |name: &str| -> Result<Place> {
         let instances = Instances::find(&project, arguments.select.machine.as_deref())?;
         let (agent, tenant) = instances.of_tenant(name)?;
-        Ok(Place { agent, tenant })
+        Ok(Place { agent, tenant, life: instances.life_of(name) })
     };
     match (Side::parse(&arguments.from), Side::parse(&arguments.to)) {
         (Side::Host(from), Side::Tenant { name, path }) => place(&name)?.put(&from, &path)?,
@@ -75,6 +76,8 @@ pub fn cp(arguments: &cli::Cp) -> Result<ExitCode> {
 /// A tenant of a running machine.
 struct Place {
     agent: Agent,
+    /// That of its zone.
+    life: Option<Life>,
     tenant: String,
 }
 
@@ -167,7 +170,7 @@ impl Place {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
         let request = ExecRequest { tenant: self.tenant.clone(), argv, ..ExecRequest::default() };
         let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
-        let mut frames = self.agent.upgrade("/exec", &body)?;
+        let (mut frames, line) = self.agent.upgrade("/exec", &body, self.life.clone())?;
         let cut = || "the machine closed the connection".to_owned();
         let mut writer = Frames(frames.get_ref().try_clone().context(cut)?);
         // Programs that are copied to say nothing before their input ends, so input goes first.
@@ -175,11 +178,11 @@ impl Place {
         let mut errors = vec![];
         loop {
             let mut header = [0; session::HEADER_BYTES];
-            frames.read_exact(&mut header).context(cut)?;
+            line.heard(frames.read_exact(&mut header).map(|()| header.len()))?;
             let (kind, length) =
                 session::parse(header).ok_or_else(|| Failure::new("the agent sent an impossible frame"))?;
             let mut bytes = vec![0; length];
-            frames.read_exact(&mut bytes).context(cut)?;
+            line.heard(frames.read_exact(&mut bytes).map(|()| length))?;
             match kind {
                 session::STDOUT => output.write_all(&bytes).context(|| "cannot write what was copied".into())?,
                 session::STDERR => errors.extend(bytes),

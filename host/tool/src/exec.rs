@@ -21,7 +21,6 @@ use crate::{
     cli,
     failure::{Context as _, Failure, Kind, Result},
     instances::Instances,
-    lifeline::Lifeline,
     project::Project,
 };
 pub use attach::attach;
@@ -41,10 +40,9 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let raw = arguments.terminal.then(Raw::new).transpose()?;
     let request = request(arguments, tenant);
     let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
-    let mut frames = agent.upgrade("/exec", &body)?;
+    let (mut frames, line) = agent.upgrade("/exec", &body, life)?;
     let cut = || "the machine closed the connection".to_owned();
     let stream = frames.get_ref().try_clone().context(cut)?;
-    let line = Lifeline::new(life, &stream)?;
     pass_signals(stream.try_clone().context(cut)?, raw.is_some())?;
     std::thread::spawn(move || pass_input(stream));
     let mut streams = Streams::new(arguments.json);

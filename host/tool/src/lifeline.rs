@@ -22,6 +22,7 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One life of a zone, from its creation to its end.
+#[derive(Clone)]
 pub struct Life {
     supervisor: Agent,
     zone: String,
@@ -87,6 +88,11 @@ impl Lifeline {
                 .context(|| "cannot watch the zone".into())?;
         }
         Ok(Self { why })
+    }
+
+    /// Returns the end of the life as a failure, if it is over.
+    pub fn why(&self) -> Option<Failure> {
+        self.why.get().map(Failure::new)
     }
 
     /// Passes on what a read answered; a failure, and the end of a connection that was closed here, say why.

@@ -15,6 +15,7 @@ use gyre_contract::zones::State;
 use super::*;
 use crate::{
     cli::{Changing, ZoneChange},
+    lifeline::Life,
     module,
 };
 
@@ -150,4 +151,17 @@ fn nobody_asks_a_zone_that_does_not_run_for_its_figures() {
     let snapshots = Instances::of(&description, folder).snapshots();
     assert_eq!(snapshots.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(silent.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "a client came");
+}
+
+#[test]
+fn who_asks_a_zone_that_ends_without_an_answer_hears_of_it() {
+    let served = serve();
+    let socket = served.folder.path().join(module::zone_socket("search"));
+    let _silent = UnixListener::bind(&socket).unwrap();
+    let life = Life::now(served.agent.clone(), "search");
+    assert!(life.is_some());
+    let asked = std::thread::spawn(move || Agent::at(&socket).upgrade("/exec", "{}", life).map(drop));
+    served.change(&ZoneChange::Destroy { name: "search".into(), grace: Duration::ZERO, by: None }).unwrap();
+    let told = format!("{:?}", asked.join().unwrap().unwrap_err().report);
+    assert!(told.contains("zone `search` does not run any more"), "{told}");
 }
