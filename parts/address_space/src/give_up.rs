@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use gyre_machine::{MapFlags, Va};
 
-/// What becomes of the pages of a range that its program names.
+/// The fate of the pages of a range that its program names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unneeded {
     /// They are the first to go if memory is short (MADV_COLD).

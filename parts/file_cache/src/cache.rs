@@ -199,8 +199,8 @@ impl FileCache {
     }
 
     /// Waits for room for some pages of the current activity. Call it after [`FileCache::begin`] refused, without
-    /// holding anything that a write-back needs (locks of nodes). Who has waited for the same work before needs more at once than it got then:
-    /// with each of these `waits` it is twice as much, up to a bound.
+    /// holding anything that a write-back needs (locks of nodes). A caller that has waited for one piece of work before needs more at once than
+    /// it got then: with each of these `waits` it is twice as much, up to a bound.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is none to be had.

@@ -136,7 +136,7 @@ impl Ext2 {
         }
     }
 
-    /// Begins to fetch a block. Who wants it holds locks and cannot wait for room: any page of its payer's that may go makes some.
+    /// Begins to fetch a block. Its caller holds locks and cannot wait for room: any page of its payer's that may go makes some.
     fn begin_block(&'static self, key: PageKey) -> Result<Begin, FileError> {
         let begin = || self.cache.begin(key).map_err(|_| FileError::OutOfMemory);
         begin().or_else(|_| {

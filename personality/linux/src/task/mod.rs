@@ -6,6 +6,7 @@ pub mod clone;
 pub(crate) mod dispatch;
 pub(crate) mod doomed;
 pub mod exit;
+pub(crate) mod holdings;
 pub mod identity;
 pub mod io_figures;
 pub mod io_priority;

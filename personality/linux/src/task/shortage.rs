@@ -1,12 +1,12 @@
 //! A tenant or a process that has used its memory up: choosing the process that ends, and telling its owner.
 
+use super::holdings::{Kinds, MIB, holdings};
 use super::messages::{plain, publish};
 use crate::signal::number;
 use crate::tenant::{MemoryUse, ProcessMemory};
 use crate::{Errno, Process, Thread};
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_address_space::FaultError;
@@ -21,8 +21,6 @@ const FREED_PART: u64 = 4;
 const ROOM_BYTES: u64 = 16 << 10;
 /// An adjustment counts thousandths of the tenant's memory.
 const ADJUSTMENT_PARTS: u64 = 1000;
-/// Bytes of a MiB, for people.
-const MIB: u64 = 1 << 20;
 
 /// Handles the `error` of a copy from or to a program's memory. If no page could be had, the copy may go on when this
 /// returns: a call that touches memory behaves like the program's own access, so that data taken from elsewhere are
@@ -62,10 +60,16 @@ pub(crate) async fn end_largest(thread: &Thread) {
         return;
     }
     let processes = thread.tenant().tree.lock().processes();
+    // Nobody waits between the choice and the end of a process: two would be chosen.
+    let kinds = if processes.iter().any(|process| is_about_to_end(process)) {
+        Kinds::default()
+    } else {
+        Kinds::of(thread.tenant(), &processes).await
+    };
     let largest = largest_of(&processes);
     // The order counts: a process that is over now, and so was not chosen, has left its memory to later requests for
     // room.
-    let ending = processes.into_iter().find(|process| process.is_ending() && !process.is_over());
+    let ending = processes.into_iter().find(|process| is_about_to_end(process));
     if ending.is_none() && has_room_again(thread).await {
         return;
     }
@@ -73,7 +77,7 @@ pub(crate) async fn end_largest(thread: &Thread) {
         // Its memory is about to be free: no other process has to end.
         (Some(process), _) => process,
         (None, Some((bytes, process))) => {
-            say(thread, &process, bytes);
+            say(thread, &process, bytes, &kinds);
             process.end(number::SIGKILL);
             process
         }
@@ -84,7 +88,11 @@ pub(crate) async fn end_largest(thread: &Thread) {
     }
 }
 
-/// At a limit of its own a process ends itself: the tenant has room, so nobody else need. True where that, or room that came meanwhile,
+fn is_about_to_end(process: &Process) -> bool {
+    process.is_ending() && !process.is_over()
+}
+
+/// At a limit of its own a process ends itself: the tenant has room, so nobody else need. True if that, or room that came meanwhile,
 /// is an answer to who asked.
 async fn is_resolved_alone(thread: &Thread) -> bool {
     let kernel = thread.tenant().kernel();
@@ -150,28 +158,18 @@ async fn has_room_again(thread: &Thread) -> bool {
     shows_an_end(&memory) && kernel.flush().make_room(ROOM_BYTES).await
 }
 
-/// Returns a text: the memory of a tenant, its limit, and the memory that others of its group take from it.
-pub(crate) fn holdings(memory: &MemoryUse) -> String {
-    let held = memory.total_bytes.saturating_sub(memory.free_bytes).saturating_sub(memory.others_bytes);
-    let own = format!("holds {} of {} MiB", held / MIB, memory.total_bytes / MIB);
-    match memory.others_bytes / MIB {
-        0 => own,
-        others => format!("{own}, of which others of its group take {others},"),
-    }
-}
-
 /// Writes it to the log of the tenant's owner (`gyre logs`) and to that of the machine's owner.
-fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
-    let tenant = thread.tenant();
-    let memory = tenant.kernel().memory(tenant.activity());
+fn say(thread: &Thread, victim: &Process, bytes: u64, kinds: &Kinds) {
+    let memory = thread.tenant().kernel().memory(thread.tenant().activity());
     let name = plain(&victim.name());
     let text = format!(
-        "out of memory: {} {} and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
-        tenant.name(),
+        "out of memory: {} {} and process {} needs more; process {} ({name}), the largest with {} MiB, is killed. Held in MiB: {}",
+        thread.tenant().name(),
         holdings(&memory),
         thread.process().id(),
         victim.id(),
         bytes / MIB,
+        kinds.text(),
     );
     publish(thread, &text);
 }

@@ -2,8 +2,9 @@
 
 use super::script::*;
 use crate::Process;
-use crate::task::shortage::{end_largest, holdings, shows_an_end};
-use crate::tenant::{MemoryUse, ProcessMemory};
+use crate::task::holdings::{Kinds, holdings};
+use crate::task::shortage::{end_largest, shows_an_end};
+use crate::tenant::{CacheUse, MemoryUse, ProcessMemory};
 use alloc::sync::Arc;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -111,6 +112,13 @@ fn the_message_tells_what_others_of_the_group_take() {
     assert_eq!(holdings(&memory(0, 0)), "holds 88 of 88 MiB");
     assert_eq!(holdings(&memory(0, 70)), "holds 18 of 88 MiB, of which others of its group take 70,");
     assert_eq!(holdings(&memory(8, 70)), "holds 10 of 88 MiB, of which others of its group take 70,");
+}
+
+#[test]
+fn the_message_tells_kinds_of_memory() {
+    let cache = CacheUse { held_bytes: 3 << 20, dirty_bytes: 1 << 20, written_bytes: 1 << 19 };
+    let kinds = Kinds { own_bytes: 6 << 20, cache, rest_bytes: 100 << 10 };
+    assert_eq!(kinds.text(), "its processes' own 6.0, files 3.0, of which 1.5 wait for the disk, all else 0.1");
 }
 
 #[test]
