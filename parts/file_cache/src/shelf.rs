@@ -27,8 +27,10 @@ use hashbrown::{Equivalent, HashTable};
 
 /// Shards of a shelf: more than cores, so that two cores seldom meet.
 const SHARDS: usize = 16;
-/// Rounds through the shards in which nothing may go before an eviction gives up.
-const ROUNDS_MAX: usize = 8;
+/// Shards in which nothing may go before an eviction gives up: each of them eight times.
+const VAIN_MAX: usize = 8 * SHARDS;
+/// Those before a search gives up that is to end soon: others look elsewhere the next time.
+const VAIN_MAX_SOON: usize = 2;
 /// Searches that only pass used entries, before an eviction gives up: others may use them as fast as it looks.
 const SPARED_MAX: usize = 1024;
 /// Entries added to a shard that make a tick of its clock: 2^3, of the whole shelf some 128.
@@ -442,7 +444,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// Drops one entry of an activity; false if none may go.
     pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
-        self.evict_wish(activity, &Wish { is_meant: &|_| true, may_go }, ROUNDS_MAX)
+        self.evict_wish(activity, &Wish { is_meant: &|_| true, may_go }, VAIN_MAX)
     }
 
     /// Drops one entry of an account as [`Shelf::evict`] does, if one is found soon; it may be that one could go.
@@ -450,7 +452,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         if !account.is_worth_a_search() {
             return false;
         }
-        let found = self.evict_wish(account.activity(), &Wish { is_meant: &|_| true, may_go }, 1);
+        let found = self.evict_wish(account.activity(), &Wish { is_meant: &|_| true, may_go }, VAIN_MAX_SOON);
         if !found {
             account.note_vain_search();
         }
@@ -467,15 +469,15 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         may_go: &dyn Fn(&V) -> bool,
     ) -> bool {
         let longest = || self.shards.iter().map(|shard| shard.lock().held_by(activity)).max().unwrap_or(0);
-        let rounds = if is_brief { 1 } else { ROUNDS_MAX.saturating_add(longest() / LOOKS_MAX) };
-        self.evict_wish(activity, &Wish { is_meant, may_go }, rounds)
+        let all = || VAIN_MAX.saturating_add((longest() / LOOKS_MAX).saturating_mul(SHARDS));
+        self.evict_wish(activity, &Wish { is_meant, may_go }, if is_brief { SHARDS } else { all() })
     }
 
-    fn evict_wish(&self, activity: ActivityId, wish: &Wish<'_, V>, rounds: usize) -> bool {
+    fn evict_wish(&self, activity: ActivityId, wish: &Wish<'_, V>, vain_max: usize) -> bool {
         let start = self.fuller(activity);
         let (mut nothing, mut spared) = (0_usize, 0_usize);
         // Several times around: a round may only have passed used entries, or those that stay.
-        while nothing < rounds.saturating_mul(SHARDS) && spared < SPARED_MAX {
+        while nothing < vain_max && spared < SPARED_MAX {
             let Some(shard) = self.shards.get(start.wrapping_add(nothing).wrapping_add(spared) % SHARDS) else { break };
             let mut shard = shard.lock();
             match shard.victim(activity, wish) {

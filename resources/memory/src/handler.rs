@@ -17,8 +17,11 @@ use gyre_account::{Activities, ActivityId, ActivityParams, PayerOf};
 use gyre_interface::memory::{Budget, Effort, Figures, MemoryError, memory, reclaim};
 use gyre_object::SpinLock;
 
-/// Bytes taken back at once beyond the wanted ones, so that the next page does not ask again.
-const BATCH_BYTES: u64 = 64 << 10;
+/// Bytes taken back at once beyond the wanted ones, so that the next page does not ask again: a part of the asker's least limit, since each time
+/// costs a flush of other cores.
+const BATCH_PARTS: u64 = 64;
+/// Least and most of it, bytes.
+const BATCH_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 /// Looks in a row that find nothing before a request fails: a usual one, at which a keeper may only mark memory that it gives later if it is
 /// not used meanwhile, and a thorough one.
 const LOOKS: usize = 2;
@@ -321,23 +324,25 @@ impl Memory {
 
     async fn make_room(&'static self, activity: ActivityId, bytes: u64) -> Result<(), MemoryError> {
         let payer = (self.options.payer)(activity);
+        let activities = self.options.activities;
+        let batch = batch_bytes(activities.ancestors(activity).map(|level| activities.own_limit(level)).min());
         let mut looks = 0;
         for _ in 0..ROUNDS_MAX {
             let effort = if looks == 0 { Effort::Usual } else { Effort::Thorough };
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
                 Some(Shortage::Process(short)) => {
-                    (self.take(activity, short.saturating_add(BATCH_BYTES), effort).await, MemoryError::LimitReached)
+                    (self.take(activity, short.saturating_add(batch), effort).await, MemoryError::LimitReached)
                 }
                 Some(Shortage::Limit(short)) => {
-                    (self.take(payer, short.saturating_add(BATCH_BYTES), effort).await, MemoryError::LimitReached)
+                    (self.take(payer, short.saturating_add(batch), effort).await, MemoryError::LimitReached)
                 }
                 Some(Shortage::Group(group, short)) => (
-                    self.take_by_schedule(Some(group), payer, short.saturating_add(BATCH_BYTES), effort).await,
+                    self.take_by_schedule(Some(group), payer, short.saturating_add(batch), effort).await,
                     MemoryError::LimitReached,
                 ),
                 Some(Shortage::Machine(short)) => (
-                    self.take_by_schedule(None, payer, short.saturating_add(BATCH_BYTES), effort).await,
+                    self.take_by_schedule(None, payer, short.saturating_add(batch), effort).await,
                     MemoryError::MachineFull,
                 ),
             };
@@ -377,6 +382,12 @@ impl memory::Server for Memory {
     async fn figures(&'static self, activity: ActivityId) -> Result<Figures, MemoryError> {
         self.figures_of((self.options.payer)(activity)).ok_or(MemoryError::Unknown)
     }
+}
+
+/// Returns the bytes that are taken back at once for an activity whose least limit is this one.
+fn batch_bytes(limit_bytes: Option<u64>) -> u64 {
+    let (least, most) = BATCH_BYTES;
+    (limit_bytes.unwrap_or(0) / BATCH_PARTS).clamp(least, most)
 }
 
 /// Returns the amount from which on a limit is near: an eighth stays.
