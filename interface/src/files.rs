@@ -139,6 +139,9 @@ pub struct Attributes {
     pub modified_ns: u64,
     /// Last change of the node, ns since 1970.
     pub changed_ns: u64,
+    /// How often somebody was told that contents were lost at a write-back, since the node came into memory. Whoever has it open sees by a
+    /// change that it was told to another (Linux: `errseq_t`, lib/errseq.c).
+    pub losses: u32,
 }
 
 /// The changes of [`files::set_attributes`]; `None` leaves a value as it is.
@@ -308,11 +311,12 @@ protocol! {
         async fn list_extended(node: NodeId) -> Result<Vec<Name>, FileError>;
         /// Writes the dirty pages of a node to the device without making them durable.
         async fn write_out(node: NodeId) -> Result<(), FileError>;
-        /// Makes a node's contents, and the metadata needed to find them, durable.
+        /// Makes a node's contents, and the metadata needed to find them, durable. [`FileError::Io`] tells a loss of contents once; who asks
+        /// later sees it by [`Attributes::losses`].
         async fn sync(node: NodeId) -> Result<(), FileError>;
         /// Makes everything durable that the current activity has written.
         async fn sync_all() -> Result<(), FileError>;
-        /// Writes a part of a file back, without the metadata needed to find it after a crash (sync_file_range).
+        /// Writes a part of a file back, without the metadata needed to find it after a crash (sync_file_range). Tells losses as `sync`.
         async fn write_back(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
         /// Drops cached clean pages of a part of a file that are not in use. Answers their bytes.
         async fn evict(node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError>;

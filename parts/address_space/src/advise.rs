@@ -14,7 +14,7 @@
 use crate::map::tell;
 use crate::page_index::PageIndex;
 use crate::pages::PIECE_BYTES;
-use crate::region::{Options, PAGE, Provider, Region, SharedMemory};
+use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::space::{State, Withdrawn};
 use crate::{AddressSpace, FaultError, SpaceError};
 use alloc::sync::Arc;
@@ -47,6 +47,14 @@ impl Populate {
             Populate::Files => matches!(region.provider, Provider::File(_)).then_some(Access::Read),
         }
     }
+}
+
+/// Files that a program may write through its mappings.
+pub struct WrittenFiles {
+    /// The files; one may be there twice.
+    pub files: Vec<Arc<MappedFile>>,
+    /// Whether the range has no hole.
+    pub is_whole: bool,
 }
 
 impl AddressSpace {
@@ -124,24 +132,25 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Writes shared pages of files back to their file systems and waits until they are durable (msync, MS_SYNC).
+    /// Returns the files that a program may write through shared mappings in a range, in the order of their addresses (msync). A file learns of
+    /// each write before it happens, so the pages need not be looked at.
     ///
     /// # Errors
-    /// [`SpaceError::NotMapped`] for a hole, [`SpaceError::Io`].
-    pub async fn sync(&self, address: u64, bytes: u64) -> Result<(), SpaceError> {
+    /// [`SpaceError::Invalid`], and [`SpaceError::NotMapped`] for what is no user memory.
+    pub fn written_files(&self, address: u64, bytes: u64) -> Result<WrittenFiles, SpaceError> {
         let (start, end) = checked(address, bytes)?;
-        let (covered, dirtied) = {
-            let state = self.state.lock();
-            (state.regions.covers(start, end), state.dirty_pages(start, end))
-        };
-        let dirtied = dirtied.unwrap_or_default();
-        let mut files: Vec<_> = dirtied.iter().map(|(file, _)| file.clone()).collect();
+        let state = self.state.lock();
+        let may_write = |region: &Region| region.is_shared() && region.rights_max.contains(Rights::WRITE);
+        let parts = state.regions.parts(start, end);
+        let mut files: Vec<_> = parts
+            .iter()
+            .filter_map(|(_, _, region)| match &region.provider {
+                Provider::File(file) if may_write(region) => Some(file.clone()),
+                _ => None,
+            })
+            .collect();
         files.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        tell(dirtied).await;
-        for file in files {
-            file.client.sync(file.node).await.map_err(|_| SpaceError::Io)?;
-        }
-        covered.then_some(()).ok_or(SpaceError::NotMapped)
+        Ok(WrittenFiles { files, is_whole: state.regions.covers(start, end) })
     }
 
     /// Returns for each page of the range whether it is resident (mincore).

@@ -63,6 +63,7 @@ fn attributes(size_bytes: u64) -> Attributes {
         accessed_ns: 0,
         modified_ns: 0,
         changed_ns: 0,
+        losses: 0,
     }
 }
 

@@ -66,7 +66,7 @@ pub mod view;
 mod view_tests;
 mod write_protect;
 
-pub use advise::{Populate, WordName};
+pub use advise::{Populate, WordName, WrittenFiles};
 pub use error::{FaultError, SpaceError};
 pub use flush::{Flush, LocalFlush, Stale};
 pub use gather::{Refusal, Wish};

@@ -148,7 +148,7 @@ pub struct MappedFile {
     pub(crate) path: Vec<u8>,
     passage: Option<io_stream::Client>,
     is_in_memory: AtomicBool,
-    _keep: Option<Arc<dyn Any + Send + Sync>>,
+    keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl MappedFile {
@@ -163,7 +163,7 @@ impl MappedFile {
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Arc<MappedFile> {
         let is_in_memory = AtomicBool::new(false);
-        Arc::new(MappedFile { client, node, size, path, passage, is_in_memory, _keep: keep })
+        Arc::new(MappedFile { client, node, size, path, passage, is_in_memory, keep })
     }
 
     /// Notes that its file system has no disk: what programs show of it counts as shared memory.
@@ -194,6 +194,11 @@ impl MappedFile {
     /// Returns how many pages the file has, by the known size.
     pub(crate) fn pages(&self) -> u64 {
         self.size.0.load(Ordering::Relaxed).div_ceil(PAGE)
+    }
+
+    /// Returns what keeps it open.
+    pub fn kept(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.keep.as_deref()
     }
 
     /// Returns the file's path.

@@ -48,6 +48,7 @@ mod index;
 mod inode;
 mod life;
 mod lock;
+mod losses;
 mod map;
 mod metadata;
 mod mount;

@@ -131,7 +131,7 @@ impl Ext2 {
             self.write_back_all(node.id).await?;
         }
         self.commit().await?;
-        if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
+        node.losses.tell()
     }
 
     /// Makes everything durable, and tells once if contents were lost since the last call (syncfs since Linux 5.8).

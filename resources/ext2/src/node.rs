@@ -13,6 +13,7 @@ use crate::geometry::ROOT;
 use crate::index::Index;
 use crate::inode::Inode;
 use crate::lock::{AsyncRwLock, LockGuard};
+use crate::losses::Losses;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,8 +68,8 @@ pub(crate) struct Node {
     /// True while the reaper frees its blocks.
     pub(crate) reaping: AtomicBool,
     pub(crate) me: Weak<Node>,
-    /// True if a write-back failed and no sync has told that yet.
-    pub(crate) write_failed: AtomicBool,
+    /// Contents that no write-back could bring to the disk.
+    pub(crate) losses: Losses,
 }
 
 impl Node {
@@ -86,7 +87,7 @@ impl Node {
             lock: AsyncRwLock::default(),
             state: TenantLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
             index: TenantLock::default(),
-            write_failed: AtomicBool::new(false),
+            losses: Losses::default(),
         })
     }
 
@@ -112,6 +113,7 @@ impl Node {
             accessed_ns: inode.accessed_ns,
             modified_ns: inode.modified_ns,
             changed_ns: inode.changed_ns,
+            losses: self.losses.told(),
         }
     }
 
@@ -165,11 +167,6 @@ impl Node {
         }
         let state = node.state.lock();
         state.opens == 0 && !state.dirty && !state.deleted && !node.trim.load(Ordering::Acquire)
-    }
-
-    /// Returns whether for each failure.
-    pub(crate) fn take_write_failure(&self) -> bool {
-        self.write_failed.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn expect(&self, kind: NodeKind) -> Result<(), FileError> {

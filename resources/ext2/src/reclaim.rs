@@ -5,7 +5,6 @@ use crate::Ext2;
 use crate::node::Node;
 use crate::read::CLUSTER_PAGES;
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_interface::memory::{Effort, MemoryError, reclaim};
@@ -37,8 +36,7 @@ impl Ext2 {
             from = index.saturating_add(1);
         }
         drop(node.lock.exclusive().await);
-        // The failure is told here, and kept for the next sync.
-        if node.write_failed.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) }
+        node.losses.tell()
     }
 
     /// Drops pages that nobody uses; dirty ones are written first. Returns how many.

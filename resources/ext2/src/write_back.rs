@@ -193,7 +193,12 @@ impl Ext2 {
 
     /// Notes that contents are lost: a sync of the file, and one of the file system, tells it.
     fn note_write_failure(&self, node: &Node) {
-        node.write_failed.store(true, Ordering::Release);
+        node.losses.note();
+        self.note_loss();
+    }
+
+    /// Notes that contents of some file are lost.
+    fn note_loss(&self) {
         if !self.write_failed.swap(true, Ordering::AcqRel) {
             log::error!(
                 "ext2 {}: the disk failed to take written data: it may be lost, and the next sync answers EIO",

@@ -45,15 +45,20 @@ fn a_write_back_that_failed_is_told_once_to_who_syncs() {
 }
 
 #[test]
-fn a_write_back_that_failed_is_told_to_who_syncs_everything_and_kept_for_who_syncs_the_file() {
+fn a_write_back_that_failed_is_told_to_who_syncs_everything_and_counted_for_all_that_have_the_file_open() {
     block_on(async {
         let (disk, client, node) = overwritten_file().await;
+        let losses = async || client.attributes(node).await.unwrap().losses;
         fail(disk, 2);
-        assert_eq!(client.write_back(node, 0, 0).await, Err(FileError::Io), "a part that is written back");
+        client.write_out(node).await.unwrap();
         assert_eq!(client.sync_all().await, Err(FileError::Io));
         assert_eq!(client.sync_all().await, Ok(()), "told once");
-        assert_eq!(client.sync(node).await, Err(FileError::Io), "nobody took it from who syncs the file");
-        assert_eq!(client.sync(node).await, Ok(()));
+        assert_eq!(losses().await, 0, "nobody took it from who syncs the file");
+        assert_eq!(client.write_back(node, 0, 0).await, Err(FileError::Io), "a part that is written back");
+        assert_eq!((client.sync(node).await, losses().await), (Ok(()), 1));
+        client.write(node, 0, views_of(&[3; 4096])).await.unwrap();
+        fail(disk, 2);
+        assert_eq!((client.sync(node).await, losses().await), (Err(FileError::Io), 2));
     });
 }
 

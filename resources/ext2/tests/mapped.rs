@@ -153,6 +153,37 @@ fn pages_that_were_written_go_once_they_are_not_used_and_come_back_as_they_were(
 }
 
 #[test]
+fn pages_that_the_disk_does_not_take_go_and_their_loss_is_told_to_each_once() {
+    block_on(async {
+        let world = World::new(4096).await;
+        world.client.sync(world.node).await.unwrap();
+        for page in 0..PAGES {
+            world.poke(0, page * PAGE, page as u8 + 1).await;
+        }
+        let requests = world.disk.0.lock().requests;
+        world.disk.0.lock().fail_at = Some((requests + 1, 1000));
+        let all = (PAGES * PAGE) as u64;
+        let given = world.spaces[0].give_back(all, Effort::Thorough).await;
+        assert_eq!(
+            given,
+            GivenBack { hidden_bytes: all, free_bytes: all },
+            "memory is not kept for what cannot be kept"
+        );
+        assert!(world.cache.is_clean());
+        world.disk.0.lock().fail_at = None;
+        assert_eq!(world.client.attributes(world.node).await.unwrap().losses, 0);
+        assert_eq!(world.client.sync(world.node).await, Err(FileError::Io));
+        assert_eq!(world.client.sync(world.node).await, Ok(()));
+        assert_eq!(world.client.attributes(world.node).await.unwrap().losses, 1, "by this others see it");
+        // From here on the file is as it was, and as it will be written.
+        assert_eq!(world.peek(1, 5 * PAGE).await, 0);
+        world.poke(1, 5 * PAGE, 77).await;
+        world.client.sync(world.node).await.unwrap();
+        assert_eq!(world.after_crash(&mut Random(1)).await[5 * PAGE], 77);
+    });
+}
+
+#[test]
 fn pages_that_a_program_does_not_need_go_at_once_or_first() {
     block_on(async {
         let world = World::new(4096).await;

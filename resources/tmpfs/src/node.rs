@@ -55,6 +55,7 @@ impl Node {
             accessed_ns: now,
             modified_ns: now,
             changed_ns: now,
+            losses: 0,
         };
         Node { attributes, body, opens: 0, nameless: false, _counter: NODES.count() }
     }

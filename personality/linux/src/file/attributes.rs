@@ -48,6 +48,7 @@ pub fn nameless(kind: NodeKind, mode: u16) -> Attributes {
         accessed_ns: now,
         modified_ns: now,
         changed_ns: now,
+        losses: 0,
     }
 }
 

@@ -4,6 +4,7 @@
 //! each process' mappings are looked through, once.
 
 use super::mount::Place;
+use super::open_file::OpenFile;
 use crate::Thread;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub struct MappedFiles(TenantLock<BTreeMap<Key, Weak<MappedSize>>>);
 pub struct Entry {
     of: Arc<MappedFiles>,
     key: Key,
-    _file: Option<Arc<dyn Any + Send + Sync>>,
+    file: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl MappedFiles {
@@ -35,7 +36,7 @@ impl MappedFiles {
         file: Option<Arc<dyn Any + Send + Sync>>,
     ) -> (Arc<MappedSize>, Arc<Entry>) {
         let key = place.key();
-        let entry = Arc::new(Entry { of: self.clone(), key, _file: file });
+        let entry = Arc::new(Entry { of: self.clone(), key, file });
         let mut sizes = self.0.lock();
         if let Some(size) = sizes.get(&key).and_then(Weak::upgrade) {
             return (size, entry);
@@ -55,6 +56,13 @@ impl MappedFiles {
 
     fn of(&self, place: &Place) -> Option<Arc<MappedSize>> {
         self.0.lock().get(&place.key()).and_then(Weak::upgrade)
+    }
+}
+
+impl Entry {
+    /// Returns the open file that the mapping was made of.
+    pub(super) fn file(&self) -> Option<&OpenFile> {
+        self.file.as_deref().and_then(|file| (file as &dyn Any).downcast_ref())
     }
 }
 

@@ -40,6 +40,7 @@ pub mod interfaces;
 mod job_control;
 pub mod locks;
 pub mod log_ring;
+pub mod losses;
 pub mod mapped;
 pub mod mount;
 mod near;

@@ -11,6 +11,7 @@ use super::async_lock::AsyncLock;
 use super::contents::Used;
 use super::direct_offer::DirectOffer;
 use super::epoll::{Looks, Watchers};
+use super::losses::KnownLosses;
 use super::mount::Place;
 use super::object::Object;
 use super::remains::Remain;
@@ -48,6 +49,8 @@ pub struct OpenFile {
     pub is_random: AtomicBool,
     /// The answer of its file system about O_DIRECT.
     pub direct_offer: DirectOffer,
+    /// The losses of its contents that it knows of.
+    pub losses: KnownLosses,
     /// The receiver of SIGIO (F_SETOWN). It is kept and told; SIGIO itself is not sent.
     pub owner: AtomicI32,
     watchers: ObjectLock<Watchers>,
@@ -123,6 +126,7 @@ impl OpenFile {
             position: AsyncLock::new(0),
             is_random: AtomicBool::new(false),
             direct_offer: DirectOffer::default(),
+            losses: KnownLosses::default(),
             owner: AtomicI32::new(0),
             watchers: ObjectLock::default(),
             _written: written,

@@ -18,6 +18,7 @@ pub mod segments;
 pub use lock::{mlock, mlock2, mlockall, munlock, munlockall};
 pub use process_copy::{process_vm_readv, process_vm_writev};
 
+use crate::file::losses;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -261,7 +262,12 @@ pub async fn msync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if flags & !(both | raw::MS_INVALIDATE) != 0 || flags & both == both {
         return Err(Errno::EINVAL);
     }
-    thread.space().sync(a.word(0), a.word(1)).await?;
+    if flags & raw::MS_SYNC != 0 {
+        losses::sync_mappings(thread, a.word(0), a.word(1)).await?;
+    } else {
+        // Nothing is to be begun: what is dirty goes by its age (Linux since 2.6.19).
+        thread.space().set_options(a.word(0), a.word(1), Options::empty(), Options::empty())?;
+    }
     Ok(0)
 }
 

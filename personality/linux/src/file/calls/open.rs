@@ -155,6 +155,7 @@ fn open_near(thread: &Thread, directory: i32, path: u64, flags: u32) -> Option<O
             return Some(Err(error));
         }
     };
+    file.losses.begin(&found.attributes);
     file.tell(raw::IN_OPEN);
     Some(install(thread, file, flags & raw::O_CLOEXEC != 0).and_then(answer))
 }
@@ -318,7 +319,7 @@ fn name_only(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<Open
 /// Opens a regular file or a directory at its server.
 async fn open_node(thread: &Thread, context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     let place = found.place.clone();
-    found.open().await?;
+    let opened = found.open().await?;
     let object = if found.attributes.kind == NodeKind::Directory { Object::Directory } else { Object::Regular };
     let location = Location { place: found.place, path: found.path };
     let file = match OpenFile::by_name(context.tenant(), object, wish.flags, location) {
@@ -328,6 +329,7 @@ async fn open_node(thread: &Thread, context: &FileContext, found: Found, wish: W
         }
         Ok(file) => file,
     };
+    file.losses.begin(&opened);
     if wish.truncates() {
         // Also where it is open for reading only.
         let _written = context.tenant().contents.write(&place)?;

@@ -11,6 +11,7 @@ use super::{Attempts, may_wait, usable_file};
 use crate::file::buffer::{Range, UserBuffer};
 use crate::file::cached::{self, COPY_BYTES_MAX};
 use crate::file::device::Device;
+use crate::file::losses;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::task::shortage;
@@ -221,7 +222,7 @@ pub async fn pwritev2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// Makes a file's contents durable, if it has a place on a disk.
 pub(super) async fn make_durable(file: &OpenFile) -> Result<(), Errno> {
     match (file.object(), file.place()) {
-        (Object::Regular, Some(place)) => Ok(place.system().sync(place.node).await?),
+        (Object::Regular, Some(place)) => losses::sync(file, place).await,
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! fsync and its family.
 
 use super::usable_file;
+use crate::file::losses;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -10,7 +11,7 @@ use linux_raw_sys::general as raw;
 pub async fn fsync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     match (file.object(), file.place()) {
-        (Object::Regular | Object::Directory, Some(place)) => place.system().sync(place.node).await?,
+        (Object::Regular | Object::Directory, Some(place)) => losses::sync(&file, place).await?,
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
@@ -48,7 +49,7 @@ pub async fn sync_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return if matches!(file.object(), Object::Directory) { Ok(0) } else { Err(Errno::ESPIPE) };
     };
     if a.unsigned(3) != 0 {
-        place.system().write_back(place.node, offset, bytes).await?;
+        losses::tell(&file, place, place.system().write_back(place.node, offset, bytes).await).await?;
     }
     Ok(0)
 }

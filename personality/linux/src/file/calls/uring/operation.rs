@@ -14,6 +14,7 @@ use crate::file::buffer::{Range, Ranges, UserBuffer, read_iovecs};
 use crate::file::calls::poll::{Watched, wait_for};
 use crate::file::calls::socket::{accept_on, connect_to, read_address, socket_of};
 use crate::file::calls::{descriptors, message, open, read_write, stat, usable_file};
+use crate::file::losses;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Ancillary};
@@ -170,10 +171,7 @@ impl Operation {
                 Err(Errno::EINVAL)
             }
             Operation::Sync(file) => match (file.object(), file.place()) {
-                (Object::Regular | Object::Directory, Some(place)) => {
-                    place.system().sync(place.node).await?;
-                    Ok(0)
-                }
+                (Object::Regular | Object::Directory, Some(place)) => losses::sync(&file, place).await.map(|()| 0),
                 _ => Err(Errno::EINVAL),
             },
             Operation::Poll(file, wanted) => {
