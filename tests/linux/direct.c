@@ -173,6 +173,49 @@ static void mappings(void) {
 }
 
 static volatile int stop;
+static char *target;
+enum { TARGET_BYTES = 65536 };
+
+/* Takes pages away and writes them back, again and again. */
+static void *reclaimer(void *unused) {
+    for (int round = 0; !stop; round++) {
+        madvise(target, TARGET_BYTES, MADV_PAGEOUT);
+        if (round % 4 == 0)
+            CHECK(msync(target, TARGET_BYTES, MS_SYNC) == 0);
+    }
+    return unused;
+}
+
+/* Another file's mapping as memory, while its pages are written back and go. */
+static void mapped_targets(void) {
+    int file = open("target", O_RDWR | O_CREAT, 0600), past = open("target", O_RDWR | O_DIRECT);
+    CHECK(file >= 0 && past >= 0 && pwrite(file, wanted, TARGET_BYTES, 0) == TARGET_BYTES);
+    target = mmap(0, TARGET_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(target != MAP_FAILED);
+    static char is[TARGET_BYTES];
+    memcpy(is, target, TARGET_BYTES);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, 0, reclaimer, 0) == 0);
+    for (int round = 0; round < 200; round++) {
+        size_t to = round * 7 % 12 * 4096 + round % 8 * 512, bytes = (1 + round % 16) * 512, from = round % 50 * 512;
+        CHECK(pread(direct, target + to, bytes, from) == (ssize_t)bytes);
+        memcpy(is + to, wanted + from, bytes);
+        target[round * 300] = is[round * 300] = round;
+        CHECK(!memcmp(target, is, TARGET_BYTES));
+        if (round % 10 == 0) {
+            put(131072, 4096, round);
+            CHECK(pwrite(direct, target + to, bytes, 131072) == (ssize_t)bytes);
+            memcpy(wanted + 131072, is + to, bytes);
+            same(131072, 8192);
+        }
+    }
+    stop = 1;
+    CHECK(pthread_join(thread, 0) == 0);
+    stop = 0;
+    CHECK(msync(target, TARGET_BYTES, MS_SYNC) == 0);
+    CHECK(pread(past, other, TARGET_BYTES, 0) == TARGET_BYTES && !memcmp(other, is, TARGET_BYTES));
+    CHECK(munmap(target, TARGET_BYTES) == 0 && close(file) == 0 && close(past) == 0);
+}
 
 static void *forker(void *unused) {
     while (!stop) {
@@ -341,6 +384,7 @@ int main(void) {
     vectors();
     coherence();
     mappings();
+    mapped_targets();
     huge();
     forks();
     asynchronous();

@@ -10,6 +10,7 @@ use gyre_file_cache::FileCache;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_interface::memory::{Effort, KeptFile, MemoryError, shown};
+use gyre_machine::Access;
 use gyre_message::direct::{block_on, direct_link};
 use gyre_message::{sleep_ns, spawn};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,23 @@ impl World {
         let mut byte = [0];
         self.spaces[program].copy_in(self.at[program] + offset as u64, &mut byte).await.unwrap();
         byte[0]
+    }
+
+    /// Reads past the cache into a program's mapping, as a read with O_DIRECT does.
+    async fn read_direct(&self, program: usize, from: usize, to: usize, bytes: usize) {
+        let (space, mut lent) = (&self.spaces[program], Vec::new());
+        space.lend(self.at[program] + to as u64, bytes, Access::Write, &mut lent).await.unwrap();
+        let into = lent.iter().map(|piece| piece.view.clone()).collect();
+        assert_eq!(self.client.read_direct(self.node, from as u64, into).await, Ok(bytes));
+        assert_eq!(space.land(&lent, bytes).await, Ok(bytes));
+    }
+
+    /// Writes past the cache from a program's mapping.
+    async fn write_direct(&self, program: usize, from: usize, to: usize, bytes: usize) {
+        let mut lent = Vec::new();
+        self.spaces[program].lend(self.at[program] + from as u64, bytes, Access::Read, &mut lent).await.unwrap();
+        let from = lent.iter().map(|piece| piece.view.clone()).collect();
+        assert_eq!(self.client.write_direct(self.node, to as u64, from).await, Ok(bytes));
     }
 
     /// Returns the file as a crash now would leave it.
@@ -232,6 +250,40 @@ fn who_writes_through_a_mapping_waits_for_the_disk_as_who_writes_by_calls() {
 }
 
 #[test]
+fn what_a_device_reads_into_a_mapping_is_dirty_and_what_it_writes_from_one_is_there() {
+    block_on(async {
+        let world = World::new(4096).await;
+        for page in 0..PAGES {
+            world.poke(0, page * PAGE, page as u8 + 1).await;
+        }
+        world.client.sync(world.node).await.unwrap();
+        world.client.evict(world.node, 0, 0).await.unwrap();
+        let all = (PAGES * PAGE) as u64;
+        for hidden in [false, true] {
+            if hidden {
+                world.spaces[0].give_back(all, Effort::Thorough).await;
+                world.spaces[1].give_back(all, Effort::Thorough).await;
+            }
+            world.read_direct(0, 3 * PAGE, 9 * PAGE, 2 * PAGE).await;
+            assert!(!world.cache.is_clean(), "the device has written to the mapping");
+            assert_eq!((world.peek(1, 9 * PAGE).await, world.peek(1, 10 * PAGE).await), (4, 5));
+            world.write_direct(1, 10 * PAGE, 15 * PAGE, PAGE).await;
+            // A page from itself, and to itself.
+            world.read_direct(0, 5 * PAGE, 5 * PAGE, PAGE).await;
+            world.write_direct(0, 6 * PAGE, 6 * PAGE, PAGE).await;
+            world.client.sync(world.node).await.unwrap();
+            let file = world.after_crash(&mut Random(1)).await;
+            assert_eq!([9, 10, 15, 5, 6].map(|page| file[page * PAGE]), [4, 5, 5, 6, 7]);
+            world.poke(1, 9 * PAGE, 10).await;
+            world.poke(1, 15 * PAGE, 16).await;
+            world.client.sync(world.node).await.unwrap();
+            let file = world.after_crash(&mut Random(2)).await;
+            assert_eq!([9, 15].map(|page| file[page * PAGE]), [10, 16], "a later write is told again");
+        }
+    });
+}
+
+#[test]
 fn whatever_is_written_and_synced_stays_beside_write_backs_at_any_moment() {
     for seed in 0..seeds(6) {
         block_on(async {
@@ -260,6 +312,16 @@ fn whatever_is_written_and_synced_stays_beside_write_backs_at_any_moment() {
                     1 => drop(world.spaces[random.below(2)].give_back(3 * PAGE as u64, Effort::Usual).await),
                     2 => drop(world.client.evict(world.node, 0, 0).await.unwrap()),
                     3 => sleep_ns(random.below(3_000) as u64).await,
+                    4 | 5 => {
+                        let sectors = 1 + random.below(20);
+                        let mut at = || random.below(PAGES * PAGE / 512 - sectors) * 512;
+                        let (from, to, bytes) = (at(), at(), sectors * 512);
+                        match value % 2 {
+                            0 => world.read_direct(random.below(2), from, to, bytes).await,
+                            _ => world.write_direct(random.below(2), from, to, bytes).await,
+                        }
+                        model.copy_within(from..from + bytes, to);
+                    }
                     _ => {
                         world.poke(random.below(2), offset, value).await;
                         model[offset] = value;
