@@ -26,6 +26,8 @@ pub struct NodeId(pub u64);
 pub type Name = Vec<u8>;
 /// Longest name, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Most pages of which one request tells whether they are in memory.
+pub const CACHED_PAGES_MAX: usize = 1024;
 
 /// Why a file operation failed. The Linux personality maps each to one errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -318,6 +320,8 @@ protocol! {
         async fn sync_all() -> Result<(), FileError>;
         /// Writes a part of a file back, without the metadata needed to find it after a crash (sync_file_range). Tells losses as `sync`.
         async fn write_back(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
+        /// Tells of each of up to [`CACHED_PAGES_MAX`] pages of a file, from one on, whether it is in memory: 1, else 0 (mincore).
+        async fn cached(node: NodeId, first: u64, pages: usize) -> Result<Vec<u8>, FileError>;
         /// Drops cached clean pages of a part of a file that are not in use. Answers their bytes.
         async fn evict(node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError>;
         /// Drops those of these pages of a file from memory that nobody uses; dirty ones are written first. Answers the bytes dropped.

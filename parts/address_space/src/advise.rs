@@ -153,20 +153,6 @@ impl AddressSpace {
         Ok(WrittenFiles { files, is_whole: state.regions.covers(start, end) })
     }
 
-    /// Returns for each page of the range whether it is resident (mincore).
-    ///
-    /// # Errors
-    /// [`SpaceError::NotMapped`] for a hole.
-    pub fn residency(&self, address: u64, bytes: u64) -> Result<Vec<u8>, SpaceError> {
-        let (start, end) = checked(address, bytes)?;
-        let state = self.state.lock();
-        if !state.regions.covers(start, end) {
-            return Err(SpaceError::NotMapped);
-        }
-        let pages = (start..end).step_by(PAGE as usize);
-        Ok(pages.map(|at| u8::from(state.pages.contains(at))).collect())
-    }
-
     /// Returns the shared memory whose beginning is mapped at `address`.
     pub fn shared_memory_at(&self, address: u64) -> Option<Arc<SharedMemory>> {
         let state = self.state.lock();

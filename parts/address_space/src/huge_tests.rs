@@ -55,7 +55,10 @@ fn a_large_region_is_had_in_pieces_of_2_mib() {
     assert_eq!((space.huge_pages(), space.resident_bytes()), ((1, 1, 0), HUGE));
     write(&space, BASE + HUGE + 9 * PAGE, 2).unwrap();
     assert_eq!(space.resident_bytes(), HUGE);
-    assert_eq!(space.residency(BASE, 2 * HUGE).unwrap().iter().map(|bit| u64::from(*bit)).sum::<u64>(), HUGE / PAGE);
+    assert_eq!(
+        space.residency(BASE, 2 * HUGE).unwrap().pages.iter().map(|bit| u64::from(*bit)).sum::<u64>(),
+        HUGE / PAGE
+    );
 }
 
 #[test]

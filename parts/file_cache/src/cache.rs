@@ -267,6 +267,11 @@ impl FileCache {
         self.shelf.update(&key, |_, _| ()).is_some()
     }
 
+    /// Returns whether the page is here, which is no use of it.
+    pub fn holds(&self, key: PageKey) -> bool {
+        self.shelf.update(&key, |slot, _| matches!(slot, Slot::Here { .. })).unwrap_or(false)
+    }
+
     /// Returns the page, or its fetch.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::Ext2;
 use crate::node::Node;
 use crate::read::CLUSTER_PAGES;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_interface::memory::{Effort, MemoryError, reclaim};
@@ -51,6 +52,12 @@ impl Ext2 {
         // Others may be writing some of them: they hold the lock until the device has answered.
         drop(node.lock.exclusive().await);
         evict().saturating_add(clean)
+    }
+
+    /// Returns 1 for each page that is in memory, else 0.
+    pub(crate) fn cached_pages(&self, node: &Node, first: u64, pages: usize) -> Vec<u8> {
+        let key = |at: usize| self.page_key(node.id, first.saturating_add(at as u64));
+        (0..pages).map(|at| u8::from(self.cache.holds(key(at)))).collect()
     }
 
     pub(crate) fn evict_range(&self, node: &Node, offset: u64, bytes: u64) -> u64 {

@@ -243,6 +243,12 @@ impl Server for Ext2 {
         Box::pin(self.with_room(async || self.write_range_back(node, offset, bytes).await)).await
     }
 
+    async fn cached(&'static self, node: NodeId, first: u64, pages: usize) -> Result<Vec<u8>, FileError> {
+        let node = self.node(node).await?;
+        node.expect(NodeKind::File)?;
+        Ok(self.cached_pages(&node, first, pages.min(CACHED_PAGES_MAX)))
+    }
+
     async fn evict(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError> {
         let node = self.node(node).await?;
         Ok(self.evict_range(&node, offset, bytes))

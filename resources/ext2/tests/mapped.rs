@@ -171,6 +171,23 @@ fn pages_that_were_written_go_once_they_are_not_used_and_come_back_as_they_were(
 }
 
 #[test]
+fn a_file_tells_which_of_its_pages_are_in_memory() {
+    block_on(async {
+        let world = World::new(4096).await;
+        let cached = async |first, pages| world.client.cached(world.node, first, pages).await.unwrap();
+        assert_eq!(cached(0, PAGES + 2).await, [&[1; PAGES][..], &[0, 0]].concat());
+        world.client.sync(world.node).await.unwrap();
+        world.client.evict(world.node, 0, 0).await.unwrap();
+        assert_eq!(cached(0, PAGES).await, [0; PAGES]);
+        world.poke(0, 3 * PAGE, 1).await;
+        world.client.sync(world.node).await.unwrap();
+        world.client.evict(world.node, 0, 0).await.unwrap();
+        assert_eq!(cached(2, 3).await, [0, 1, 0], "a program shows it");
+        assert_eq!((cached(u64::MAX, 2).await, cached(0, usize::MAX).await.len()), (vec![0, 0], CACHED_PAGES_MAX));
+    });
+}
+
+#[test]
 fn pages_that_the_disk_does_not_take_go_and_their_loss_is_told_to_each_once() {
     block_on(async {
         let world = World::new(4096).await;
@@ -210,7 +227,7 @@ fn pages_that_a_program_does_not_need_go_at_once_or_first() {
             world.poke(0, page * PAGE, page as u8 + 1).await;
         }
         let bytes = |pages: usize| (pages * PAGE) as u64;
-        let shown = || space.residency(at, bytes(PAGES)).unwrap().into_iter().filter(|page| *page == 1).count();
+        let shown = || space.residency(at, bytes(PAGES)).unwrap().pages.into_iter().filter(|page| *page == 1).count();
         space.give_up(at, bytes(8), Unneeded::Later).await.unwrap();
         assert_eq!(shown(), PAGES, "there is room for all");
         space.give_up(at + bytes(8), bytes(8), Unneeded::Now).await.unwrap();

@@ -14,8 +14,8 @@ use crate::tree::{PAGES_AT_ONCE, ROOT, Tree};
 use crate::{FILE_BYTES_MAX, Tmpfs};
 use alloc::vec::Vec;
 use gyre_interface::files::{
-    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, Presence,
-    RenameMode, Sought, files,
+    AttributeChange, Attributes, CACHED_PAGES_MAX, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode,
+    NodeId, Presence, RenameMode, Sought, files,
 };
 use gyre_machine::PAGE_BYTES;
 use gyre_message::yield_now;
@@ -274,6 +274,13 @@ impl files::Server for Tmpfs {
     /// Does nothing, since there is no device to write to.
     async fn write_back(&'static self, node: NodeId, _offset: u64, _bytes: u64) -> Result<(), FileError> {
         self.tree.lock().node(node).map(|_| ())
+    }
+
+    async fn cached(&'static self, node: NodeId, first: u64, pages: usize) -> Result<Vec<u8>, FileError> {
+        let tree = self.tree.lock();
+        let Body::File(content) = &tree.node(node)?.body else { return Err(FileError::Invalid) };
+        let is_held = |at: usize| content.held(first.saturating_add(at as u64)).is_some();
+        Ok((0..pages.min(CACHED_PAGES_MAX)).map(|at| u8::from(is_held(at))).collect())
     }
 
     /// Evicts nothing, since no page could be had again.

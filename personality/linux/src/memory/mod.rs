@@ -12,11 +12,13 @@
 mod lock;
 pub mod policy;
 mod process_copy;
+mod residency;
 mod segment_locks;
 pub mod segments;
 
 pub use lock::{mlock, mlock2, mlockall, munlock, munlockall};
 pub use process_copy::{process_vm_readv, process_vm_writev};
+pub use residency::mincore;
 
 use crate::file::losses;
 use crate::file::object::Object;
@@ -270,27 +272,3 @@ pub async fn msync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     Ok(0)
 }
-
-/// `mincore(address, bytes, vector)`.
-pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (bytes, space) = (a.word(1), thread.space());
-    let mut done = 0;
-    while done < bytes {
-        let address = a.word(0).checked_add(done).ok_or(Errno::ENOMEM)?;
-        let piece = bytes.saturating_sub(done).min(MINCORE_BYTES);
-        let residency = space.residency(address, piece)?;
-        thread.copy_out(a.word(2).saturating_add(done / PAGE), &residency).await?;
-        done = done.saturating_add(piece);
-        if gyre_object::budget::is_spent() {
-            gyre_message::yield_now().await;
-        }
-    }
-    // Even for no bytes the address is checked.
-    if bytes == 0 {
-        space.residency(a.word(0), 0)?;
-    }
-    Ok(0)
-}
-
-/// Pages that mincore looks at under one lock.
-const MINCORE_BYTES: u64 = 4 << 20;
