@@ -24,8 +24,9 @@ static char out[FRESH], in[FRESH];
 /* In the program's copy of a page of its file, which children share: it must not become the file's again. */
 static volatile int kept = 1;
 
+/* Of a tenant with less memory nothing larger is promised: the program says that it knows. */
 static char *fresh(size_t bytes) {
-    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(memory != MAP_FAILED);
     return memory;
 }
