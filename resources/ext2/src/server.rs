@@ -17,6 +17,7 @@ use crate::read::{READ_BYTES_MAX, Wanted};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_interface::files::files::Server;
 use gyre_interface::files::*;
 use gyre_machine::PAGE_BYTES;
@@ -186,18 +187,30 @@ impl Server for Ext2 {
 
     async fn page_dirtied(&'static self, node: NodeId, index: u64) -> Result<(), FileError> {
         self.throttle().await?;
-        let node = self.file_to_change(node).await?;
-        Box::pin(self.with_space(async || self.dirtied(&node, index).await)).await
+        let dirty = async || {
+            let node = self.file_to_change(node).await?;
+            self.dirtied(&node, index).await
+        };
+        Box::pin(self.with_space(dirty)).await
     }
 
     async fn write(&'static self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError> {
         self.throttle().await?;
-        let node = self.file_to_change(node).await?;
+        let written = AtomicUsize::new(0);
         let write = async || {
+            let node = self.file_to_change(node).await?;
             let _guard = node.to_change().await?;
-            self.write_at(&node, offset, &data).await
+            self.write_at(&node, offset, &data, &written).await
         };
-        Box::pin(self.with_space(write)).await.inspect(|written| self.moved(*written))
+        let ended = Box::pin(self.with_space(write)).await;
+        // A part is an answer: whoever writes the rest meets the error.
+        match (ended, written.load(Ordering::Relaxed)) {
+            (Err(error), 0) => Err(error),
+            (_, bytes) => {
+                self.moved(bytes);
+                Ok(bytes)
+            }
+        }
     }
 
     async fn read_direct(&'static self, node: NodeId, offset: u64, into: Vec<Bytes>) -> Result<usize, FileError> {
@@ -214,18 +227,16 @@ impl Server for Ext2 {
 
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
         self.throttle().await?;
-        let node = self.file_to_change(node).await?;
         let append = async || {
+            let node = self.file_to_change(node).await?;
             let _guard = node.to_change().await?;
-            let offset = node.size();
-            let total: usize = data.iter().map(Bytes::len).sum();
-            let written = self.write_at(&node, offset, &data).await?;
-            if written < total {
+            let (offset, written) = (node.size(), AtomicUsize::new(0));
+            if let Err(error) = self.write_at(&node, offset, &data, &written).await {
                 // All or nothing: the answer has no place for a part.
                 self.resize(&node, offset).await?;
-                return Err(FileError::NoSpace);
+                return Err(error);
             }
-            self.moved(total);
+            self.moved(written.load(Ordering::Relaxed));
             Ok(offset)
         };
         Box::pin(self.with_space(append)).await
@@ -318,7 +329,7 @@ impl Ext2 {
             return Ok(page);
         }
         if index >= crate::read::pages(node.size()) {
-            return Page::zeroed().map_err(|_| FileError::OutOfMemory);
+            return Box::pin(self.with_room(async || Page::zeroed().map_err(|_| FileError::OutOfMemory))).await;
         }
         Box::pin(self.page_missed(node, index, wanted)).await
     }

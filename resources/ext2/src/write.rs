@@ -14,6 +14,7 @@ use crate::change::now_ns;
 use crate::node::Node;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_machine::PAGE_BYTES;
@@ -45,37 +46,35 @@ impl Ext2 {
         metadata.blocks.len() > self.dirty_blocks_max || metadata.nodes.len() > self.dirty_nodes_max
     }
 
-    /// Writes `data` at `offset`; returns the bytes written, fewer if space ran out. The caller holds the lock
+    /// Writes `data` at `offset`, from what was `written` of it before on, and counts there what it has written. The caller holds the lock
     /// exclusively.
+    ///
+    /// # Errors
+    /// The reason for which not all is written: with [`FileError::OutOfMemory`] the caller goes on once there is room.
     pub(crate) async fn write_at(
         &'static self,
         node: &Arc<Node>,
         offset: u64,
         data: &[Bytes],
-    ) -> Result<usize, FileError> {
+        written: &AtomicUsize,
+    ) -> Result<(), FileError> {
         let total: usize = data.iter().map(Bytes::len).sum();
         let end = offset.checked_add(total as u64).filter(|end| *end <= self.size_max()).ok_or(FileError::TooLarge)?;
         if total == 0 {
-            return Ok(0);
+            return Ok(());
         }
         self.finish_trim(node).await?;
-        if offset > node.size() {
+        let mut at = offset.saturating_add(written.load(Ordering::Relaxed) as u64);
+        if at > node.size() {
             self.clear_tail(node, node.size()).await?;
         }
-        let mut source = Source { views: data, within: 0 };
-        let mut at = offset;
+        let mut source = Source::after(data, written.load(Ordering::Relaxed));
         while at < end {
             let count = page_rest(at).min(end.saturating_sub(at));
-            match self.write_part(node, at, count, &mut source).await {
-                Ok(written) => at = at.saturating_add(written),
-                Err(error) if at == offset => return Err(error),
-                Err(_) => break,
-            }
-            if !at.is_multiple_of(PAGE_BYTES as u64) {
-                break;
-            }
+            at = at.saturating_add(self.write_part(node, at, count, &mut source).await?);
+            written.store(at.saturating_sub(offset) as usize, Ordering::Relaxed);
         }
-        Ok(at.saturating_sub(offset) as usize)
+        Ok(())
     }
 
     /// Writes `count` bytes that lie in one page; returns how many, fewer if space ran out.
@@ -221,7 +220,14 @@ struct Source<'a> {
     within: usize,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// Makes a source of what follows the first bytes.
+    fn after(views: &'a [Bytes], bytes: usize) -> Source<'a> {
+        let mut source = Source { views, within: 0 };
+        source.take(bytes, |_| {});
+        source
+    }
+
     fn take(&mut self, mut count: usize, mut give: impl FnMut(&[u8])) {
         while count > 0 {
             let Some(view) = self.views.first() else {

@@ -22,6 +22,7 @@ mod moved;
 mod near;
 mod random_reads;
 mod reading;
+mod room;
 mod shared;
 mod stale;
 mod storm;

@@ -9,10 +9,11 @@
 //! A list of iovecs is read once, so the program cannot change it under a call. More than [`CALL_BYTES_MAX`] bytes are
 //! cut, as in Linux; a list whose sum overflows is EINVAL. A buffer of one range takes no memory of its own.
 
+use crate::task::shortage;
 use crate::{Errno, Thread};
 use alloc::vec::Vec;
 use gyre_machine::PAGE_BYTES;
-use gyre_object::{Bytes, Page};
+use gyre_object::Bytes;
 
 /// Most entries of an iovec list (IOV_MAX).
 pub const IOVECS_MAX: usize = 1024;
@@ -223,7 +224,7 @@ impl<'a> UserBuffer<'a> {
     }
 
     async fn gather_page(&mut self, bytes: usize) -> Result<Bytes, Errno> {
-        let mut page = Page::zeroed()?;
+        let mut page = shortage::fresh_page(self.thread).await?;
         let before = self.done;
         let into = page.as_mut_slice().and_then(|slice| slice.get_mut(..bytes));
         let into = into.ok_or(Errno::ENOMEM)?;

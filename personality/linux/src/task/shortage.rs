@@ -1,4 +1,14 @@
 //! A tenant or a process that has used its memory up: choosing the process that ends, and telling its owner.
+//!
+//! Called by who found no page, after reclaim found none, too: a copy from or to a program ([`resolve`]), data that a program hands over
+//! ([`wait_for_buffer`], [`fresh_page`]), a fault ([`end_largest`]). Each may try again when its call returns.
+//!
+//! ```text
+//!   at a limit of its own            the process ends itself
+//!   somebody is ending already       its memory is waited for
+//!   a good part is free meanwhile    nobody ends
+//!   else                             the largest ends (oom_score_adj counts), and the log says what the tenant holds
+//! ```
 
 use super::holdings::{Kinds, MIB, holdings};
 use super::messages::{plain, publish};
@@ -10,6 +20,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_address_space::FaultError;
+use gyre_object::Page;
 
 use gyre_message::within;
 
@@ -19,6 +30,8 @@ const END_NS_MAX: u64 = 2_000_000_000;
 const FREED_PART: u64 = 4;
 /// Bytes that are asked for then: a page and tables for it.
 const ROOM_BYTES: u64 = 16 << 10;
+/// Times that one page asks for room: others may take the room that was made for it.
+const ROOMS_MAX: usize = 8;
 /// An adjustment counts thousandths of the tenant's memory.
 const ADJUSTMENT_PARTS: u64 = 1000;
 
@@ -46,6 +59,20 @@ pub(crate) async fn wait_for_buffer(thread: &Thread) -> Result<(), Errno> {
         Box::pin(end_largest(thread)).await;
     }
     is_to_go_on(thread)
+}
+
+/// Returns an empty page for data that a program hands over; waits for room if there is none.
+///
+/// # Errors
+/// ENOMEM if it is the caller's own process that ends, or if others take all the room that is made.
+pub(crate) async fn fresh_page(thread: &Thread) -> Result<Page, Errno> {
+    for _ in 0..ROOMS_MAX {
+        match Page::zeroed() {
+            Ok(page) => return Ok(page),
+            Err(_) => Box::pin(wait_for_buffer(thread)).await?,
+        }
+    }
+    Err(Errno::ENOMEM)
 }
 
 fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {

@@ -1,0 +1,122 @@
+//! Memory that is short in the middle of a request: it waits for room, and does all of its work.
+
+use crate::support::*;
+use gyre_account::ActivityId;
+use gyre_file_cache::Room;
+use gyre_interface::files::*;
+use gyre_interface::memory::{Budget, Figures, MemoryError, memory};
+use gyre_machine::PAGE_BYTES;
+use gyre_message::direct::{block_on, direct_link};
+use gyre_object::{Page, SpinLock};
+
+/// Pages of the cache, and those of them that are in use until somebody asks for room.
+const PAGES: usize = 64;
+const TAKEN: usize = 48;
+/// Pages that one request writes.
+const WRITTEN: usize = 32;
+
+/// Gives up a page in use for each wait.
+#[derive(Default)]
+struct Keeper {
+    used: SpinLock<Vec<Page>>,
+    waits: SpinLock<usize>,
+}
+
+impl memory::Server for Keeper {
+    async fn reserve(&'static self, _activity: ActivityId, _bytes: u64) -> Result<(), MemoryError> {
+        *self.waits.lock() += 1;
+        let page = self.used.lock().pop();
+        page.map(|_| ()).ok_or(MemoryError::LimitReached)
+    }
+
+    async fn take_back(&'static self, _activity: ActivityId, _bytes: u64) -> Result<u64, MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+
+    async fn set_budget(&'static self, _activity: ActivityId, _budget: Budget) -> Result<(), MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+
+    async fn figures(&'static self, _activity: ActivityId) -> Result<Figures, MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+}
+
+struct World {
+    client: files::Client,
+    keeper: &'static Keeper,
+    node: NodeId,
+}
+
+impl World {
+    /// Makes a file of which half the cache's pages are in use, and an empty one.
+    async fn new() -> World {
+        let disk = RamDisk::leak(make_image(8 * 1024, &["-b", "4096", "-I", "128"]));
+        let cache = new_cache(PAGES);
+        let client = client_of(mount_on(disk, cache).await.unwrap());
+        let keeper: &'static Keeper = Box::leak(Box::default());
+        let link = direct_link(move |request| Box::pin(memory::serve(keeper, request)));
+        let client_of_keeper = memory::Client::new(link);
+        cache.connect(Room {
+            client: client_of_keeper,
+            has_room: &|_| true,
+            process_pages: &|_| usize::MAX,
+            kept_pages: 0,
+        });
+        let root = client.root().await.unwrap();
+        let new = || NewNode { kind: NodeKind::File, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 };
+        let taken = client.create(root, b"taken".to_vec(), new()).await.unwrap().node;
+        for index in 0..TAKEN {
+            client.write(taken, (index * PAGE_BYTES) as u64, views_of(&[1; PAGE_BYTES])).await.unwrap();
+        }
+        let node = client.create(root, b"written".to_vec(), new()).await.unwrap().node;
+        client.sync_all().await.unwrap();
+        for index in 0..TAKEN {
+            let page = client.page(taken, index as u64).await.unwrap();
+            keeper.used.lock().push(page);
+        }
+        World { client, keeper, node }
+    }
+
+    async fn assert_written(&self, at: usize, data: &[u8]) {
+        assert!(*self.keeper.waits.lock() > 1, "it has waited");
+        let here = read_all(&self.client, self.node).await.unwrap();
+        assert!(here[at..] == *data, "{} bytes", here.len());
+    }
+}
+
+fn contents() -> Vec<u8> {
+    (0..WRITTEN * PAGE_BYTES).map(|at| (at / 7) as u8).collect()
+}
+
+#[test]
+fn a_write_that_finds_no_room_in_the_middle_goes_on_when_there_is_some() {
+    block_on(async {
+        for at in [0, 100] {
+            let (world, data) = (World::new().await, contents());
+            assert_eq!(world.client.write(world.node, at as u64, views_of(&data)).await, Ok(data.len()));
+            world.assert_written(at, &data).await;
+        }
+    });
+}
+
+#[test]
+fn an_append_that_finds_no_room_in_the_middle_is_whole_in_the_end() {
+    block_on(async {
+        let (world, data) = (World::new().await, contents());
+        world.client.write(world.node, 0, views_of(b"before")).await.unwrap();
+        assert_eq!(world.client.append(world.node, views_of(&data)).await, Ok(6));
+        world.assert_written(6, &data).await;
+    });
+}
+
+#[test]
+fn without_any_room_a_part_is_the_answer() {
+    block_on(async {
+        let (world, data) = (World::new().await, contents());
+        let _held: Vec<Page> = core::mem::take(&mut *world.keeper.used.lock());
+        let written = world.client.write(world.node, 0, views_of(&data)).await.unwrap();
+        assert!(written > 0 && written < data.len(), "{written} bytes");
+        assert_eq!(read_all(&world.client, world.node).await.unwrap(), data[..written]);
+    });
+}
