@@ -1,5 +1,5 @@
 // Mapped files larger than their tenant's memory: what a program shows of them goes and comes back, written or not; nothing is lost and nobody is
-// killed. usage: reclaimed [MiB of the file, 64] [folder, /tmp]. On Linux it means something in a control group with less memory.
+// killed. usage: reclaimed [MiB of the file, 16] [folder, /tmp]. On Linux it means something in a control group with less memory.
 #include "check.h"
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -145,7 +145,7 @@ static void cut(void) {
 }
 
 int main(int count, char **arguments) {
-    bytes = (count > 1 ? strtoul(arguments[1], NULL, 10) : 64) << 20, pages = bytes / PAGE;
+    bytes = (count > 1 ? strtoul(arguments[1], NULL, 10) : 16) << 20, pages = bytes / PAGE;
     char path[256];
     snprintf(path, sizeof path, "%s/reclaimed-%d", count > 2 ? arguments[2] : "/tmp", getpid());
     file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);

@@ -1,7 +1,8 @@
 //! A tenant or a process that has used its memory up: choosing the process that ends, and telling its owner.
 //!
-//! Called by who found no page, after reclaim found none, too: a copy from or to a program ([`resolve`]), data that a program hands over
-//! ([`wait_for_buffer`], [`fresh_page`]), a fault ([`end_largest`]). Each may try again when its call returns.
+//! Called by who found no page, after reclaim found none, too: a copy from or to a program ([`resolve`]), data for a stream
+//! ([`wait_for_buffer`]), a fault ([`end_largest`]). Each may try again when its call returns. Data for a file ([`fresh_page`]) end nobody: a
+//! call that writes can answer ENOMEM.
 //!
 //! ```text
 //!   at a limit of its own            the process ends itself
@@ -61,15 +62,18 @@ pub(crate) async fn wait_for_buffer(thread: &Thread) -> Result<(), Errno> {
     is_to_go_on(thread)
 }
 
-/// Returns an empty page for data that a program hands over; waits for room if there is none.
+/// Returns an empty page for data that a program hands over; waits for room if there is none. No process ends for it: a call can say that
+/// there is no memory.
 ///
 /// # Errors
-/// ENOMEM if it is the caller's own process that ends, or if others take all the room that is made.
+/// ENOMEM if nothing can be taken back, or if others take all the room that is made.
 pub(crate) async fn fresh_page(thread: &Thread) -> Result<Page, Errno> {
     for _ in 0..ROOMS_MAX {
-        match Page::zeroed() {
-            Ok(page) => return Ok(page),
-            Err(_) => Box::pin(wait_for_buffer(thread)).await?,
+        if let Ok(page) = Page::zeroed() {
+            return Ok(page);
+        }
+        if !thread.tenant().kernel().flush().make_room(ROOM_BYTES).await {
+            break;
         }
     }
     Err(Errno::ENOMEM)
