@@ -36,6 +36,9 @@ sqlite3 db 'create table if not exists t (n integer primary key, text);'
     done
 ) | sqlite3 db &
 
+# Pages of a mapped file.
+/srv/map_writer mapped &
+
 # Trees unpacked and removed.
 n=1
 while :; do

@@ -9,12 +9,13 @@
 //! * The console comes first since a promise that is noted must be in the log already. The other order would tell of losses that are none.
 //! * A disk on which something is missing is kept in the run folder as `lost-N.ext2`, and the note says so.
 //!
-//! The random numbers are fixed, but QEMU's timing is not, so two runs differ. `check`, `disk_log` and `line` are the
-//! parts.
+//! The random numbers are fixed, but QEMU's timing is not, so two runs differ. `check`, `mapping`, `disk_log`
+//! and `line` are the parts.
 
 mod check;
 mod disk_log;
 mod line;
+mod mapping;
 
 use std::{
     path::{Path, PathBuf},
@@ -27,6 +28,7 @@ use super::{
     experiment::Experiment,
     note,
     plot::{self, Group},
+    program,
     report::{Figure, Report},
     rig::Rig,
 };
@@ -65,6 +67,7 @@ struct Sums {
     records: u64,
     rows: u64,
     trees: u64,
+    rounds: u64,
     lost: Vec<String>,
     /// A line of each crash.
     lines: String,
@@ -134,11 +137,13 @@ fn prepare(rig: &Rig) -> Result<Place> {
     let machine = &description.machine;
     let folder = rig.project.run_folder(&machine.name)?;
     let tenant = description.tenants.first().ok_or_else(|| Failure::new("crash.toml has no tenant"))?;
-    let image = description.images.get(&tenant.image).ok_or_else(|| Failure::new("crash.toml has no image"))?;
+    let mut image =
+        description.images.get(&tenant.image).cloned().ok_or_else(|| Failure::new("crash.toml has no image"))?;
+    image.files.insert("/srv/map_writer".into(), program::compile(&rig.project, "crash/map_writer.c")?);
     let place = Place {
         kernel: rig.kernel.clone().map_or_else(|| build::kernel(&rig.project), Ok)?,
         module: folder.join("module.bin"),
-        image: image::build(&rig.project, &tenant.image, image)?,
+        image: image::build(&rig.project, &tenant.image, &image)?,
         cores: machine.cores,
         memory_bytes: machine.memory_bytes,
         folder,
@@ -234,6 +239,7 @@ fn examine(
     sums.records += moment.promised.records;
     sums.rows += moment.promised.rows;
     sums.trees += u64::from(moment.promised.tree > 0);
+    sums.rounds += moment.promised.rounds;
     if !found.lost.is_empty() {
         let kept = place.folder.join(format!("lost-{}.ext2", sums.crashes));
         std::fs::write(&kept, &disk).context(|| format!("cannot write {}", kept.display()))?;
@@ -254,6 +260,7 @@ fn report(sums: &Sums, wanted: u32) -> Report {
         row("synced records checked", sums.records).goal("> 0", sums.records > 0),
         row("SQLite rows checked", sums.rows).goal("> 0", sums.rows > 0),
         row("unpacked trees compared", sums.trees).goal("> 0", sums.trees > 0),
+        row("synced rounds of writes through a mapping", sums.rounds).goal("> 0", sums.rounds > 0),
         row("crashes after which something synced was missing", sums.lost.len() as u64).goal("0", sums.lost.is_empty()),
     ]);
     report.plot("crash.svg", plot::bars("What was found after crashes", "", &["disks"], &found(sums)));
@@ -286,7 +293,15 @@ mod tests {
 
     #[test]
     fn a_loss_is_a_goal_missed_and_a_bar_of_the_plot() {
-        let sums = Sums { crashes: 2, records: 1, rows: 1, trees: 1, lost: vec!["row 3".into()], ..Sums::default() };
+        let sums = Sums {
+            crashes: 2,
+            records: 1,
+            rows: 1,
+            trees: 1,
+            rounds: 1,
+            lost: vec!["row 3".into()],
+            ..Sums::default()
+        };
         let with = report(&sums, 2);
         assert!(!with.is_met() && with.notes.contains(&"row 3".to_owned()));
         assert!(with.lines.is_some_and(|lines| lines.starts_with("crash,machine,")));

@@ -5,6 +5,7 @@ use std::{
     process::Command,
 };
 
+use super::mapping;
 use crate::{
     command,
     failure::{Context as _, Failure, Result},
@@ -21,6 +22,8 @@ pub struct Promised {
     pub rows: u64,
     /// The last tree that was unpacked.
     pub tree: u64,
+    /// Rounds of writes through a mapping.
+    pub rounds: u64,
 }
 
 impl Promised {
@@ -35,7 +38,13 @@ impl Promised {
             });
             found.unwrap_or(0)
         };
-        Self { ready: console.contains("@ready"), records: last("@log "), rows: last("@sql "), tree: last("@tar ") }
+        Self {
+            ready: console.contains("@ready"),
+            records: last("@log "),
+            rows: last("@sql "),
+            tree: last("@tar "),
+            rounds: last("@map "),
+        }
     }
 }
 
@@ -71,6 +80,7 @@ pub fn check(disk: &Path, folder: &Path, promised: &Promised) -> Result<Found> {
     let data = dump(disk, folder)?;
     records(&data, promised, &mut found.lost);
     stable(&data, promised, &mut found.lost);
+    mapping::check(&data, promised, &mut found.lost);
     if promised.rows > 0 {
         rows(&data, promised, &mut found.lost)?;
     }
@@ -180,8 +190,8 @@ mod tests {
 
     #[test]
     fn only_whole_lines_are_promises() {
-        let console = "@ready\n@log 1\r\n@sql 7\n@log 12\n@tar 3\n@log 13";
-        assert_eq!(Promised::read(console), Promised { ready: true, records: 12, rows: 7, tree: 3 });
+        let console = "@ready\n@log 1\r\n@sql 7\n@log 12\n@tar 3\n@map 4\n@log 13";
+        assert_eq!(Promised::read(console), Promised { ready: true, records: 12, rows: 7, tree: 3, rounds: 4 });
         assert_eq!(Promised::read(""), Promised::default());
     }
 }

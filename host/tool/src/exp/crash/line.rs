@@ -3,7 +3,7 @@
 use super::check::{Found, Promised};
 
 /// Names of the columns.
-pub const HEAD: &str = "crash,machine,moment,writes,unflushed,e2fsck,fixes,e2fsck again,records,rows,tree,lost";
+pub const HEAD: &str = "crash,machine,moment,writes,unflushed,e2fsck,fixes,e2fsck again,records,rows,tree,rounds,lost";
 
 /// A crash and what was found after it.
 pub struct Line<'a> {
@@ -30,9 +30,9 @@ impl Line<'_> {
             true => "none".to_owned(),
             false => found.lost.join("; ").replace([',', '\n', '\r'], " "),
         };
-        let Promised { records, rows, tree, .. } = promised;
+        let Promised { records, rows, tree, rounds, .. } = promised;
         format!(
-            "{number},{machine},{moment},{writes},{unflushed},{code},{fixes},{code_again},{records},{rows},{tree},{lost}\n"
+            "{number},{machine},{moment},{writes},{unflushed},{code},{fixes},{code_again},{records},{rows},{tree},{rounds},{lost}\n"
         )
     }
 }
@@ -43,14 +43,14 @@ mod tests {
 
     #[test]
     fn a_line_has_a_value_for_each_column() {
-        let promised = Promised { ready: true, records: 12, rows: 7, tree: 3 };
+        let promised = Promised { ready: true, records: 12, rows: 7, tree: 3, rounds: 9 };
         let line = |lost: &[&str]| {
             let lost = lost.iter().map(|one| (*one).to_owned()).collect();
             let found = Found { code: 1, fixes: 2, lost, ..Found::default() };
             Line { machine: 2, moment: 3, writes: 400, unflushed: 5, promised: &promised, found: &found }.text(8)
         };
-        assert_eq!(line(&[]), "8,2,3,400,5,1,2,0,12,7,3,none\n");
-        assert_eq!(line(&["a, b", "c\n"]), "8,2,3,400,5,1,2,0,12,7,3,a  b; c \n");
+        assert_eq!(line(&[]), "8,2,3,400,5,1,2,0,12,7,3,9,none\n");
+        assert_eq!(line(&["a, b", "c\n"]), "8,2,3,400,5,1,2,0,12,7,3,9,a  b; c \n");
         assert_eq!(line(&[]).matches(',').count(), HEAD.matches(',').count());
     }
 }
