@@ -42,6 +42,11 @@ impl Content {
         self.pages.get(&index).cloned()
     }
 
+    /// Returns whether there is a page at `index`.
+    pub fn holds(&self, index: u64) -> bool {
+        self.pages.contains_key(&index)
+    }
+
     /// Returns the page at `index`, made if there is a hole.
     pub fn page(&mut self, index: u64, room: &mut Room) -> Result<Page, FileError> {
         if let Some(page) = self.pages.get(&index) {

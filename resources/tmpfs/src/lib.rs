@@ -1,6 +1,7 @@
 //! A file system in memory.
 //!
-//! Messages in: the requests of `interface::files`. Messages out: none, so no handler waits.
+//! Messages in: the requests of `interface::files`. Messages out: if memory is short, a file that grows
+//! asks the memory resource for room ([`room`]).
 //!
 //! One lock guards the tree of an instance; instances are never shared between tenants, so tenants do not meet at it. Pages
 //! are handed out by reference and are the same ones that mappings hold: a write changes them in place, as a shared mapping
@@ -18,6 +19,7 @@ mod content;
 mod directory;
 mod near;
 mod node;
+mod room;
 mod server;
 mod tree;
 
@@ -25,6 +27,7 @@ mod tree;
 mod tests;
 
 pub use node::NODES;
+pub use room::Memory;
 
 use gyre_object::TenantLock;
 
@@ -45,11 +48,18 @@ pub const LINKS_MAX: u32 = 32_000;
 /// One file system in memory.
 pub struct Tmpfs {
     tree: TenantLock<tree::Tree>,
+    /// Without it files may take all that their owner may have.
+    memory: Option<Memory>,
 }
 
 impl Tmpfs {
     /// Makes an empty file system whose root has the permission bits `mode` and belongs to user and group 0.
     pub fn new(limits: Limits, mode: u16) -> Tmpfs {
-        Tmpfs { tree: TenantLock::new(tree::Tree::new(limits, mode)) }
+        Tmpfs { tree: TenantLock::new(tree::Tree::new(limits, mode)), memory: None }
+    }
+
+    /// Lets its files leave some of this memory to others.
+    pub fn within(self, memory: Memory) -> Tmpfs {
+        Tmpfs { memory: Some(memory), ..self }
     }
 }

@@ -1,6 +1,6 @@
 //! The requests of the files protocol, one method each.
 //!
-//! Every method takes the instance's lock, works on the tree and answers at once. Methods that make or free many pages
+//! Every method takes the instance's lock, works on the tree and answers at once, but for one that wants pages while memory is short. Methods that make or free many pages
 //! do so in pieces, between which others run ([`PAGES_AT_ONCE`]). Pages are charged to the caller's activity when they
 //! are made, within the instance's bound of pages and nodes. Contents are pages by reference: a read gives views of
 //! them, a write takes whole pages over if it can. Left out: extended attributes, and everything that needs a device
@@ -114,6 +114,7 @@ impl files::Server for Tmpfs {
         let mut at = offset;
         while at < end {
             let stop = end_of_piece(at).min(end);
+            self.wait_for_room(node, at, stop).await?;
             allocate(&mut self.tree.lock(), node, at, stop)?;
             at = stop;
             if at < end {
@@ -240,6 +241,7 @@ impl files::Server for Tmpfs {
     }
 
     async fn write(&'static self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError> {
+        self.wait_for_room(node, offset, offset.saturating_add(bytes_of(&data))).await?;
         write(&mut self.tree.lock(), node, offset, &data)
     }
 
@@ -253,7 +255,10 @@ impl files::Server for Tmpfs {
     }
 
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
+        let offset = file_size(self.tree.lock().node(node)?)?;
+        self.wait_for_room(node, offset, offset.saturating_add(bytes_of(&data))).await?;
         let mut tree = self.tree.lock();
+        // Others may have appended meanwhile.
         let offset = file_size(tree.node(node)?)?;
         let wanted: usize = data.iter().map(Bytes::len).sum();
         if write(&mut tree, node, offset, &data)? < wanted {
@@ -397,8 +402,12 @@ fn grow(tree: &mut Tree, id: NodeId, end: u64) -> Result<(), FileError> {
     Ok(())
 }
 
+fn bytes_of(data: &[Bytes]) -> u64 {
+    data.iter().map(|piece| piece.len() as u64).sum()
+}
+
 fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usize, FileError> {
-    let bytes: u64 = data.iter().map(|piece| piece.len() as u64).sum();
+    let bytes = bytes_of(data);
     file_size(tree.node(id)?)?;
     if offset.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
         return Err(FileError::TooLarge);

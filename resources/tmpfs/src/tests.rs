@@ -1,13 +1,16 @@
 //! Behaviour that a program can see, through the protocol.
 
-use crate::{Limits, Tmpfs};
+use crate::{Limits, Memory, Tmpfs};
+use gyre_account::ActivityId;
 use gyre_interface::around::Around;
 use gyre_interface::files::files::Server;
 use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, RenameMode, files};
+use gyre_interface::memory::{Budget, Figures, MemoryError, memory};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::{Bytes, Page};
 use std::boxed::Box;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 use std::vec::Vec;
 
@@ -234,5 +237,54 @@ fn pages_for_a_mapping_come_in_one_look_but_for_holes_and_what_is_behind_the_end
         fs.set_attributes(node, shorter).await.unwrap();
         assert_eq!(places(&look(Around::new(1, u16::MAX))), [0]);
         assert_eq!(places(&look(Around::new(u64::MAX, u16::MAX))), []);
+    });
+}
+
+/// A memory resource that has so many answers that there is room.
+#[derive(Default)]
+struct Keeper {
+    rooms: AtomicUsize,
+}
+
+impl memory::Server for Keeper {
+    async fn reserve(&'static self, _activity: ActivityId, _bytes: u64) -> Result<(), MemoryError> {
+        let take = |rooms: usize| rooms.checked_sub(1);
+        let taken = self.rooms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map(|_| ()).map_err(|_| MemoryError::LimitReached)
+    }
+
+    async fn take_back(&'static self, _activity: ActivityId, _bytes: u64) -> Result<u64, MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+
+    async fn set_budget(&'static self, _activity: ActivityId, _budget: Budget) -> Result<(), MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+
+    async fn figures(&'static self, _activity: ActivityId) -> Result<Figures, MemoryError> {
+        Err(MemoryError::Unknown)
+    }
+}
+
+#[test]
+fn a_file_does_not_grow_into_the_last_memory_of_its_owner() {
+    let keeper: &'static Keeper = Box::leak(Box::default());
+    let asked = memory::Client::new(direct_link(move |request| Box::pin(memory::serve(keeper, request))));
+    let limits = Limits { pages_max: 64, nodes_max: 16 };
+    let tmpfs = Tmpfs::new(limits, 0o1777).within(Memory { client: asked, has_room: &|| false });
+    let server: &'static Tmpfs = Box::leak(Box::new(tmpfs));
+    let fs = files::Client::new(direct_link(|request| Box::pin(files::serve(server, request)))).with_near(server);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        keeper.rooms.store(2, Ordering::Relaxed);
+        assert_eq!(fs.write(node, 0, bytes(&[1; 4096])).await, Ok(4096));
+        assert_eq!(fs.append(node, bytes(&[2; 100])).await, Ok(4096));
+        // Pages that it has cost nothing more; another one would.
+        assert_eq!(fs.write(node, 4000, bytes(&[3; 200])).await, Ok(200));
+        assert_eq!(fs.append(node, bytes(&[4; 4096])).await, Err(FileError::NoSpace));
+        assert_eq!(fs.write(node, 8192, bytes(&[4; 1])).await, Err(FileError::NoSpace));
+        assert_eq!(fs.allocate(node, 0, 12_288).await, Err(FileError::NoSpace));
+        assert_eq!(fs.attributes(node).await.unwrap().size_bytes, 4200);
+        assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 16);
     });
 }

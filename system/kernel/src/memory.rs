@@ -83,6 +83,11 @@ impl Budgets {
         cache.set_capacity(free / PAGE_BYTES);
     }
 
+    /// Returns false if a payer's limit, or that of its group or the machine, is near.
+    pub fn has_room(&self, payer: ActivityId) -> bool {
+        self.memory.has_room(payer)
+    }
+
     /// Returns a tenant's figures.
     pub fn figures(&self, tenant: ActivityId) -> Option<Figures> {
         self.memory.figures_of(tenant)

@@ -22,7 +22,7 @@ use gyre_linux::file::filesystem::FileSystem;
 use gyre_linux::file::passage::Passage;
 use gyre_linux::file::tenant_files::{Setup, TenantFiles};
 use gyre_message::Link;
-use gyre_tmpfs::{Limits, Tmpfs};
+use gyre_tmpfs::{Limits, Memory, Tmpfs};
 
 /// A node and a name that a tenant's file system remembers for each of so many bytes of its memory. They are given back when its memory
 /// is short.
@@ -40,7 +40,7 @@ const MEMORY_NODES_MAX: u64 = 16 * 1024;
 pub async fn open(kernel: &'static Kernel, passage: Passage, index: usize) -> Result<Arc<TenantFiles>, StartError> {
     let description = kernel.base.roll.tenant(index).ok_or(StartError::NoDisk)?;
     let pages = description.limits.memory_bytes / 4096 / 2;
-    let memory = |mode| memory_file_system(kernel.base.engine, pages, mode);
+    let memory = |mode| memory_file_system(kernel, pages, mode);
     let (root, root_kind) = match description.root {
         Root::Embedded => (embedded::fill(kernel.base, memory(0o755)).await?, "tmpfs"),
         root => {
@@ -104,10 +104,15 @@ async fn block_of(kernel: &'static Kernel, root: Root) -> Result<block::Client, 
     }
 }
 
-fn memory_file_system(engine: &'static Engine, pages_max: u64, mode: u16) -> files::Client {
-    let server: &'static Tmpfs =
-        Box::leak(Box::new(Tmpfs::new(Limits { pages_max, nodes_max: MEMORY_NODES_MAX }, mode)));
-    let link = Link::new(engine.port(id(Resource::Tmpfs), move |request| files::serve(server, request)));
+fn memory_file_system(kernel: &'static Kernel, pages_max: u64, mode: u16) -> files::Client {
+    let payer = kernel.base.payer;
+    let memory = Memory {
+        client: kernel.memory.client.clone(),
+        has_room: Box::leak(Box::new(move || kernel.memory.has_room(payer(gyre_account::current_activity())))),
+    };
+    let limits = Limits { pages_max, nodes_max: MEMORY_NODES_MAX };
+    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, mode).within(memory)));
+    let link = Link::new(kernel.base.engine.port(id(Resource::Tmpfs), move |request| files::serve(server, request)));
     files::Client::new(link).with_near(server)
 }
 

@@ -4,6 +4,7 @@
 //! time ([`FileCache::reclaim_soon`]); a thorough one looks at all there are.
 
 use super::{FileCache, PageKey, Slot};
+use crate::account::Account;
 use gyre_account::ActivityId;
 use gyre_interface::memory::{Effort, MemoryError, reclaim};
 use gyre_machine::PAGE_BYTES;
@@ -41,10 +42,12 @@ impl FileCache {
         }
     }
 
-    /// Drops those of these pages of a node that are clean and that nobody uses; returns how many.
+    /// Drops those of these pages of a node that are clean and that nobody uses; returns how many. A payer keeps its last pages, here too.
     pub fn evict_pages(&self, file_system: u32, node: u64, pages: &[u64]) -> usize {
+        let kept = self.room.get().map_or(0, |room| room.kept_pages);
         let key = |index: &u64| PageKey { file_system, node, index: *index };
-        pages.iter().filter(|index| self.shelf.remove_if(&key(index), |slot, _| slot.may_go()).is_some()).count()
+        let goes = |slot: &mut Slot, account: &Account| account.held() > kept && slot.may_go();
+        pages.iter().filter(|index| self.shelf.remove_if(&key(index), goes).is_some()).count()
     }
 }
 
