@@ -18,6 +18,7 @@ mod killed;
 mod lent;
 mod mapped;
 mod model;
+mod moments;
 mod moved;
 mod near;
 mod random_reads;
