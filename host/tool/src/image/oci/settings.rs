@@ -1,8 +1,9 @@
 //! The program of an image, as the image describes it (OCI image-spec 1.1, config.md), in the words of the kernel.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::FromStr as _};
 
 use gyre_contract::boot::{Program, User};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::Root;
@@ -10,18 +11,8 @@ use crate::failure::{Failure, Result};
 
 /// Folders in which a program without a slash is looked for, if the image has no PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Signals by name (signal(7)).
-const SIGNALS: &[(&str, u8)] = &[
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("USR2", 12),
-    ("TERM", 15),
-    ("WINCH", 28),
-    ("PWR", 30),
-];
+/// The first real-time signal for programs, and the last one (signal(7); two below are the C library's).
+const REAL_TIME: (u8, u8) = (34, 64);
 
 /// The config of an image.
 #[derive(Debug, Deserialize)]
@@ -138,7 +129,50 @@ fn table(tree: &Root, path: &str) -> Vec<Vec<String>> {
 /// Reads a signal by name or number.
 fn signal(text: &str) -> Result<u8> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
-    let known = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
-    let number = known.or_else(|| name.parse().ok().filter(|number| (1..=64).contains(number)));
+    let usual = || Signal::from_str(&format!("SIG{name}")).ok().and_then(|signal| u8::try_from(signal as i32).ok());
+    let number = name.parse().ok().or_else(usual).or_else(|| real_time(name));
+    let number = number.filter(|number| (1..=REAL_TIME.1).contains(number));
     number.ok_or_else(|| Failure::new(format!("the image's stop signal `{text}` is not known")))
+}
+
+/// Reads `RTMIN`, `RTMIN+3`, `RTMAX`, `RTMAX-2`.
+fn real_time(name: &str) -> Option<u8> {
+    let (first, last) = REAL_TIME;
+    let beside = |rest: &str, sign| match rest {
+        "" => Some(0),
+        _ => rest.strip_prefix(sign)?.parse().ok(),
+    };
+    let number = match (name.strip_prefix("RTMIN"), name.strip_prefix("RTMAX")) {
+        (Some(rest), _) => first.checked_add(beside(rest, '+')?),
+        (_, Some(rest)) => last.checked_sub(beside(rest, '-')?),
+        _ => None,
+    };
+    number.filter(|number| (first..=last).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_signals_have_names_and_numbers() {
+        let known = [
+            ("SIGTERM", 15),
+            ("TERM", 15),
+            ("SIGRTMIN+3", 37),
+            ("RTMIN", 34),
+            ("SIGRTMAX-1", 63),
+            ("SIGCONT", 18),
+            ("SIGALRM", 14),
+            ("SIGPWR", 30),
+            ("28", 28),
+            ("64", 64),
+        ];
+        for (text, number) in known {
+            assert_eq!(signal(text).ok(), Some(number), "{text}");
+        }
+        for text in ["", "SIG", "0", "65", "SIGRTMIN+31", "SIGRTMAX-31", "RTMIN-1", "RTMIN+", "SIGNONE", "-3", "256"] {
+            assert!(signal(text).is_err(), "{text}");
+        }
+    }
 }
