@@ -1,7 +1,7 @@
 //! The bill over instances: cores that another instance runs on, in the figures of the supervisor.
 //!
 //! A zone is a payer: the cores of its lease are its cycles. A core that waits for a holder is idle. So each core of the machine has one line
-//! in the snapshot, whoever runs on it, and the bill's sum is the machine. What a zone does with its cycles is its own bill.
+//! in the snapshot, whoever runs on it, and the bill's sum is the machine. A zone keeps its own bill of what it does with its cycles.
 //!
 //! Protocol of use: [`add`] the cores of the pool to the snapshot of the supervisor's own cores.
 

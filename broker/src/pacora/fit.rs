@@ -63,8 +63,8 @@ impl Fit {
         }
     }
 
-    /// Improves the weights by `sweeps` of coordinate descent. What the weights leave of the right side is kept, so a weight that does not
-    /// move, as most do that are zero, costs nothing.
+    /// Improves the weights by `sweeps` of coordinate descent. The part of the right side that the weights leave is kept, so a weight that
+    /// does not move, as most do that are zero, costs nothing.
     pub fn sweep(&mut self, sweeps: u32) {
         let mut left = self.right;
         for (row, weight) in self.normal.iter().zip(&self.weights).filter(|(_, weight)| **weight != 0.0) {

@@ -95,8 +95,8 @@ impl Need {
     }
 
     /// Returns the part that is enough for what was seen. Schedulers serve who wakes before the others, so response times hardly depend on what
-    /// a tenant holds until that is less than its work: who sleeps between its beats keeps what it uses. Who never sleeps uses whatever it gets;
-    /// its response times fall in proportion to that.
+    /// a tenant holds until that is less than its work: who sleeps between its beats keeps what it uses. A tenant that never sleeps uses
+    /// whatever it gets; its response times fall in proportion to that.
     fn enough(&self, tenant: &Tenant<'_>, used: f64, part: f64, aimed_ms: f64) -> f64 {
         let (sum_ms, count) = tenant.answers_ms();
         let hurry = if count > 0.0 { sum_ms / count / aimed_ms } else { 1.0 };

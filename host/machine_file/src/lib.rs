@@ -3,7 +3,7 @@
 //! [`read`] gives a [`Description`]: the [`Machine`] for the kernel, and the things that only the host needs (images, port forwards,
 //! load). Every error names file, line and column, says what was expected and, if possible, what was meant.
 //!
-//! * What is the kernel's and what is the host's stand apart: the kernel's side goes into the boot module as it is.
+//! * The kernel's part and the host's part stand apart: the kernel's side goes into the boot module as it is.
 //! * All problems of a file are reported at once, each once.
 //! * Paths are relative to the folder of the file.
 #![forbid(unsafe_code)]

@@ -34,7 +34,7 @@ pub struct Outbound {
 /// A destination that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// Where.
+    /// Its place.
     pub place: Place,
     /// Which ports.
     pub ports: RangeInclusive<u16>,

@@ -1,11 +1,11 @@
 //! `gyre cp`: files and folders between the host and a tenant, both ways, as `TENANT:PATH`.
 //!
-//! The tenant's own `tar` packs and unpacks, or busybox; a single file goes without either, by `cat` and `tee`. What comes from a tenant is
-//! unpacked as an image is: no link and no name of its archive leads out of the folder.
+//! The tenant's own `tar` packs and unpacks, or busybox; a single file goes without either, by `cat` and `tee`. An archive of a tenant is
+//! unpacked as an image is: no link and no name in it leads out of the folder.
 //!
 //! * [`Side`] says whose a path is; [`Place`] runs programs in the tenant by `POST /exec`, with their streams as frames.
 //! * Into a folder that is there a copy goes under its own name, else under the new one. A folder is never replaced by what is copied.
-//! * What comes is unpacked in a folder beside its place and moved there when it is whole, so that a copy that breaks off leaves nothing.
+//! * A copy is unpacked in a folder beside its place and moved there when it is whole, so that a copy that breaks off leaves nothing.
 
 use std::{
     fs::File,

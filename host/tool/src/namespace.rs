@@ -79,7 +79,7 @@ impl Namespace {
         let prepare = move || -> Result<()> {
             here.enter().context(|| "cannot enter the namespace".into())?;
             command::output(command::program("ip")?.args(["link", "set", "lo", "up"]))?;
-            // What has no way out gets an answer, not silence: "prohibited" is ENETUNREACH for the one who asked.
+            // A packet that has no way out gets an answer, not silence: "prohibited" is ENETUNREACH for the one who asked.
             let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
             let _ = command::output(command::program("ip")?.args(["route", "add", "prohibit", "default"]));
             // IPv6 would only add neighbour discovery that has no answer.

@@ -12,7 +12,7 @@
 //! * [`tenant`] has a tenant's rate, places and [`counters`].
 //!
 //! A tenant without a way out is refused by the far end's kernel, which has no way either.
-//! Bounds: connections and flows of each tenant, threads that find something out for it, bytes per second. What is above them is
+//! Bounds: connections and flows of each tenant, threads that find something out for it, bytes per second. Whatever is above them is
 //! dropped and counted.
 //!
 //! Called by `wire` with each frame, and by `run`.

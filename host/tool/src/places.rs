@@ -114,7 +114,8 @@ fn disks(all: &[Tenant]) -> Vec<Root> {
     disks
 }
 
-/// Copies a tenant's disk into a place, and notes in the journal that the tenant is about to come. Who had the place before keeps its disk.
+/// Copies a tenant's disk into a place, and notes in the journal that the tenant is about to come. A tenant that had the place before keeps
+/// its disk.
 ///
 /// # Errors
 /// When the host's disk is full.

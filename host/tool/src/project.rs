@@ -93,7 +93,7 @@ fn library_of(tool: &Path) -> Option<PathBuf> {
 }
 
 fn state() -> PathBuf {
-    // Who is root only in a namespace that this tool has made is no root.
+    // A user who is root only in a namespace that this tool has made is no root.
     let is_root = nix::unistd::geteuid().is_root() && std::env::var_os(namespace::INSIDE).is_none();
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(state) = variable("GYRE_STATE") {

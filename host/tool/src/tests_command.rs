@@ -91,7 +91,7 @@ impl Load {
     /// Begins what a call asks for, once the kernel is built: a compiler has nothing to show on a busy host.
     fn start(project: &Project, arguments: &cli::Test) -> Self {
         if (arguments.busy || arguments.pauses) && !arguments.no_boot {
-            // What does not build is told by the suites.
+            // The suites tell of whatever does not build.
             let _ = build::ahead(project);
         }
         let (_hogs, _pauses) = (arguments.busy.then(load::Hogs::start), arguments.pauses.then(pauses::Pauses::start));

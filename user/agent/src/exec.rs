@@ -1,8 +1,8 @@
 //! `POST /exec`: a program in a tenant, its streams over the connection (frames: `gyre_contract::session`).
 //!
 //! * A thread for each output sends what comes out; one feeds the program what the client sends.
-//! * With a terminal there is one output, and frames change its size. What a program on a terminal leaves in the background does not hold
-//!   up the end.
+//! * With a terminal there is one output, and frames change its size. A process that a program on a terminal leaves in the background does
+//!   not hold up the end.
 //! * Without one the end comes when all who hold the output have closed it, as in a shell's pipeline; once the client has sent a signal,
 //!   when the program has ended. A program that was killed has some seconds in which others may close it.
 //! * A client that goes away takes its program with it (SIGHUP).

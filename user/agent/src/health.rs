@@ -205,7 +205,7 @@ impl Watch {
             if let Err(error) = self.source.set(&again) {
                 eprintln!("agent: {} is unhealthy and is not started again: {error}", self.check.tenant);
             }
-            // What comes now is another life, also if it is not counted yet.
+            // Another life begins now, also if it is not counted yet.
             *now = Seen::new(now.restarts);
             self.health.set(&self.check.tenant, Verdict::Unknown);
         }

@@ -6,7 +6,7 @@
 //!   between requests.
 //! * Most requests have one answer, and the connection takes the next one. Streams (`/events`, `/output`, logs that are followed, consoles)
 //!   and programs (`/exec`) take the connection for themselves.
-//! * What cannot be done is answered with a status and one line of text.
+//! * A request that cannot be done is answered with a status and one line of text.
 //! * A client's error ends its connection and nothing else.
 
 use std::{

@@ -4,8 +4,8 @@
 //! weights stays what it was: those who are no such tenants (groups, the system tenant, infrastructure) keep their shares.
 //!
 //! [`Broker::look`] adds what came since the last look to the window; [`Broker::decide`] ends the window and returns the change that its plan
-//! needs; [`Broker::report`] says what became of it. What tenants hold is read anew at each look, so a change that was refused, or that the
-//! owner made meanwhile, is the start of the next plan.
+//! needs; [`Broker::report`] says what became of it. The holdings of tenants are read anew at each look, so a change that was refused, or
+//! that the owner made meanwhile, is the start of the next plan.
 
 use gyre_broker::{
     Goal, Knob, Observation, Plan, Resource, ResourceSet, Sample, Tenant, TenantId, Window, resource::Parts,

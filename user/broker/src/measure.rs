@@ -1,7 +1,8 @@
 //! Measures of a window: differences of the totals that the kernel tells.
 //!
 //! A page of heartbeats is its program's: it may count backwards, overflow or hold nonsense. A counter that goes back, or that grows by more
-//! than [`BEATS_PER_S_MAX`], gives no beats in that window, and the line of the report says so. What the kernel counts itself is believed.
+//! than [`BEATS_PER_S_MAX`], gives no beats in that window, and the line of the report says so. Numbers that the kernel counts itself are
+//! believed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Fibers: the threads of a program in a cell. Who runs next is a policy ([`RoundRobin`], [`Newest`]).
+//! Fibers: the threads of a program in a cell. A policy says who runs next ([`RoundRobin`], [`Newest`]).
 
 mod newest;
 mod registers;

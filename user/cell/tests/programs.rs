@@ -18,7 +18,7 @@ const POLICIES: [&[&str]; 5] = [
 fn run(mut command: Command, input: &str) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
-    // Who does not read its input is no concern of the test.
+    // A program that does not read its input is no concern of the test.
     let _ = child.stdin.take().expect("it has an input").write_all(input.as_bytes());
     child.wait_with_output().expect("the program ends")
 }

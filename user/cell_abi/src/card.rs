@@ -1,8 +1,8 @@
 //! Network cards of cells: two queues in lots of the cell, which the kernel serves.
 //!
 //! The machine file names cards and disks of cells in one list. A cell opens a card by the call [`crate::device::DEVICE_OPEN`] with a
-//! [`CardRequest`], whose size tells it from a disk's, and gives it back by [`crate::device::DEVICE_CLOSE`]. What [`crate::device`] says of
-//! rings holds: they are split rings of virtio (1.2, 2.7), and words that cannot be true end the cell.
+//! [`CardRequest`], whose size tells it from a disk's, and gives it back by [`crate::device::DEVICE_CLOSE`]. The rules of [`crate::device`]
+//! about rings hold: they are split rings of virtio (1.2, 2.7), and words that cannot be true end the cell.
 //!
 //! * A chain is a frame of Ethernet, from its destination on: no header of virtio lies before it, for the card takes no work over.
 //! * Receiving: the cell offers chains that the device writes, each with room for [`CardFacts::frame_bytes_max`] at least. The used ring says

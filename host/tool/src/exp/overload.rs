@@ -1,7 +1,7 @@
 //! A web server for far more visitors than it can serve: how many of them get their page in time, with the overload controller, without it, and on
 //! Linux, whose servers have a backlog.
 //!
-//! * What the server can serve is measured on each machine, by visitors that take turns. All goodputs are parts of that.
+//! * The rate that the server can serve is measured on each machine, by visitors that take turns. All goodputs are parts of that.
 //! * Visitors come at 1, 2, 5 and 10 times that rate; then at twice the rate for pages that nobody has read since the machine began; then at
 //!   twice the rate while the shares of the web server and of the batch work beside it are exchanged. After that the server can serve less,
 //!   which is measured again.

@@ -1,4 +1,5 @@
-//! A storm of changes: all weights are set over and over, and then as they were. Who wants more gets its share again within a second.
+//! A storm of changes: all weights are set over and over, and then as they were. A tenant that wants more gets its share again within a
+//! second.
 //!
 //! Changes come in lots, each of which is one change of many parts: a question over the wire for each would be the wire's speed. Time is counted in
 //! instructions.

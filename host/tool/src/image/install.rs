@@ -4,7 +4,7 @@
 //! * The packages are unpacked first as for every image. Then dpkg installs them in the tree, by [`SCRIPT`]: in namespaces of its own without
 //!   network, without the capabilities that reach the host.
 //! * Files that the machine file puts into the image are there before, so they can answer what scripts ask: `/etc/locale.gen`, for one.
-//! * The same packages and files give the same tree: what depends on the time or on chance is removed, and ages are bounded. Host keys of sshd
+//! * Equal packages and files give equal trees: what depends on the time or on chance is removed, and ages are bounded. Host keys of sshd
 //!   are among that; each tenant gets its own when its disk is made (`run/names.rs`).
 //! * Only root can do it, because scripts give files to users.
 

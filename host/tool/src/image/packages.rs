@@ -1,7 +1,7 @@
 //! Debian packages: resolved by apt as if nothing were installed, downloaded, unpacked.
 //!
 //! * apt answers for an empty machine, so a package comes with all that it depends on; recommended ones do not come.
-//! * Files are kept and downloaded once. What a machine file excludes is downloaded, and not unpacked.
+//! * Files are kept and downloaded once. All that a machine file excludes is downloaded, and not unpacked.
 //! * [`entries`] and [`put`] unpack any archive, entry by entry, through [`Root`]: OCI layers and copies out of tenants go the same way.
 //! * An entry keeps its mode, its age and, if this program is root, its owner.
 //! * Devices are left out, because the machine has its own.

@@ -1,6 +1,6 @@
 //! The bound of a suite: one that works on and on without a new line of output hangs, and is ended with everything that it has started.
 //!
-//! * What counts is processor time of its process tree, so that a host that is busy or pauses ends nothing.
+//! * It counts processor time of its process tree, so that a host that is busy or pauses ends nothing.
 //! * A tree that waits for ever takes none. For it there is a second bound, by the clock; of a pause of the host it counts one step.
 //! * While a compiler runs in the tree nothing counts: it says nothing until it is done, and its time becomes that of its parents then.
 

@@ -217,7 +217,7 @@ pub fn after<M: Machine>(runtime: &mut Runtime<M>, id: FiberId, result: i64) -> 
 fn end<M: Machine>(runtime: &mut Runtime<M>, under: Under, result: i64) -> i64 {
     let Under { place, done, rest: [address, room], target } = under;
     let Ok(bytes) = u64::try_from(result) else {
-        // What the program has already counts.
+        // The bytes that the program has already count.
         return if done > 0 { done.cast_signed() } else { result };
     };
     let given = match target {

@@ -243,7 +243,7 @@ fn advance<M: Machine>(runtime: &mut Runtime<M>, id: FiberId) -> Option<i64> {
     match result {
         Ok(None) => None,
         Ok(Some(done)) => Some(done.cast_signed()),
-        // What was done before counts.
+        // The part that was done before counts.
         Err(errno) => Some(match runtime.fibers[id].call.arguments[DONE] {
             0 => errno.result(),
             done => done.cast_signed(),

@@ -235,7 +235,8 @@ impl Space {
         if self.pager.unmapped() != Unmapped::Released {
             self.renew(window, region)?;
         }
-        // What nobody may touch needs no memory yet: programs reserve much more than they use, an allocator 64 MiB for each thread.
+        // A region that nobody may touch needs no memory yet: programs reserve much more than they use, an allocator 64 MiB for each
+        // thread.
         if region.rights.is_empty() {
             return Ok(());
         }
