@@ -12,7 +12,7 @@
 //! becomes share * W_all - (sum of all L). **Starvation**: none: V passes every start tag, and among eligible clients finish
 //! tags only grow. **Work conserving**: yes.
 //!
-//! **Several cores.** What clients got on others moves their start tags and V as service here does (`charge_elsewhere`), within the
+//! **Several cores.** Service that clients got on others moves their start tags and V as service here does (`charge_elsewhere`), within the
 //! bounds of [`crate::elsewhere`]. A client that can use this core only may get less than its share of all: what it is behind V is
 //! forgotten beyond `debt_max`, so that it does not shut others out later. With `credit_max` a waking client keeps what it is behind, up to this amount.
 //!

@@ -37,7 +37,7 @@ impl Region {
 }
 
 impl State {
-    /// Makes a huge page around `address` if nothing is yet, if that may be and the memory is there. What is to be flushed is a table
+    /// Makes a huge page around `address` if nothing is yet, if that may be and the memory is there. Returns what is to be flushed: a table
     /// that was left there.
     pub(crate) fn install_huge(&mut self, start: u64, region: &Region, address: u64) -> Option<Withdrawn> {
         let at = address & !(HUGE - 1);

@@ -32,7 +32,7 @@ impl AddressSpace {
     pub async fn lock_all(&self, lock: LockFuture, most: u64) -> Result<(), SpaceError> {
         let ranges = self.state.lock().lock_all(most)?;
         for (start, end) in ranges.into_iter().filter(|_| lock == LockFuture::Resident) {
-            // What a program may not read cannot be had: it stays locked, as on Linux.
+            // Memory that a program may not read cannot be had: it stays locked, as on Linux.
             let _ = self.populate(start, end.saturating_sub(start), Populate::Own).await;
         }
         Ok(())

@@ -38,7 +38,7 @@ pub enum Place {
 
 /// A mapping that is asked for.
 pub struct MapRequest {
-    /// Where.
+    /// The place that it is to have.
     pub place: Place,
     /// How long, bytes; rounded up to pages.
     pub bytes: u64,

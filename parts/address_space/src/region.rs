@@ -269,7 +269,7 @@ impl Region {
         !self.is_shared() && self.rights.contains(Rights::WRITE) && !self.options.contains(Options::NO_RESERVE)
     }
 
-    /// Returns whether the access is allowed. What may be written or executed may be read, as the hardware has it.
+    /// Returns whether the access is allowed. All that may be written or executed may be read, as the hardware has it.
     pub fn allows(&self, access: Access) -> bool {
         match access {
             Access::Read => !self.rights.is_empty(),

@@ -4,7 +4,8 @@
 //!
 //! * Nobody maps, unmaps or copies the space meanwhile ([`Copying`]). Faults go on at both places.
 //! * The part of the new place that is still empty is reserved: a touch there fails as if nothing were mapped.
-//! * What stood at the new place goes before, in pieces too, if the mapping can move. A refused move changes nothing.
+//! * Mappings that stood at the new place go before, in pieces too, if the mapping can move. A refused move changes
+//!   nothing.
 //! * The call does not end on a signal, as on Linux.
 
 use crate::duplicate::Copying;
@@ -159,7 +160,7 @@ impl State {
         let (tail, tail_dirtied) = self.remove(asked.moved_end(), asked.end);
         withdrawn.merge(tail);
         dirtied.extend(tail_dirtied);
-        // What is still at the old place does not grow down into what has left it.
+        // The part that is still at the old place does not grow down into what has left it.
         self.regions.change(asked.start, asked.moved_end(), |part| part.options.remove(Options::GROWS_DOWN));
         self.regions.insert(to, reserved(moved_end));
         if moved_end < end {

@@ -131,7 +131,7 @@ impl State {
     ) -> Option<Option<T>> {
         let view = self.view.as_ref()?;
         let seen = view.find(address).filter(|seen| access != Access::Write || seen.is_writable());
-        // What follows may lie anywhere; and the program may write this whatever it shows.
+        // The page that follows may lie anywhere; and the program may write this whatever it shows.
         let reach = |seen: &Seen| Reach { bytes: seen.bytes.min(RUN_BYTES_MAX), is_writable: true };
         Some(seen.map(|seen| work(&seen.page, seen.offset, reach(&seen))))
     }

@@ -187,7 +187,7 @@ impl Arriving {
 }
 
 impl Waiting {
-    /// Puts a request to one that waits, else makes a ticket for it. What cannot be a request of whole sectors goes alone: the device
+    /// Puts a request to one that waits, else makes a ticket for it. One that cannot be a request of whole sectors goes alone: the device
     /// refuses it.
     pub(crate) fn add(&'static self, request: Arriving) -> Option<Ticket> {
         let bytes: usize = request.views.iter().map(Bytes::len).sum();

@@ -233,7 +233,8 @@ fn frames_that_are_not_the_cells_are_lost() {
             send.send(count, &wrong);
             send.answers(count).await;
         }
-        // What came before the card was the cell's, for somebody else, and without room for it: none comes.
+        // No frame comes that was there before the card was the cell's, that is for somebody else, or for which there
+        // is no room.
         segment.bring(&[frame([8; 6], [9; 6], 64), frame(MAC, [9; 6], 70)]);
         while cell.lost.load(Ordering::SeqCst) < 4 {
             yield_now().await;

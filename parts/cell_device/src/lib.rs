@@ -12,7 +12,7 @@
 //! The cell is not trusted. Each word is read once; memory that is no lot of the cell, and numbers that cannot be true, are a [`Lie`].
 //! A lie about the ring makes the kernel touch the cell's own memory, or nothing.
 //!
-//! Requests hold the lots that they name. Who takes lots back waits until nobody else holds them (`Page::is_shared`): so no request of
+//! Requests hold the lots that they name. Whoever takes lots back waits until nobody else holds them (`Page::is_shared`): so no request of
 //! a cell that has ended writes to memory of the next one.
 //!
 //! Left out: who may have which device, and what becomes of a cell that lies (`system/kernel`).

@@ -110,7 +110,7 @@ impl Queue {
         if index.wrapping_sub(self.answered) > self.entries {
             return Err(Lie::Index);
         }
-        // What the index announces was written before it.
+        // The entries that the index announces were written before it.
         fence(Ordering::Acquire);
         let head = u16::from_le_bytes(self.available.read(self.entry(self.taken, 2)));
         self.taken = self.taken.wrapping_add(1);

@@ -153,7 +153,7 @@ impl Lines {
         self.word(offset_of!(CellPage, root))
     }
 
-    /// Says whether the kernel wants to be told of new lines. Who says that it does looks at the lines once more after this.
+    /// Says whether the kernel wants to be told of new lines. A caller who says that it does looks at the lines once more after this.
     pub fn set_bell(&self, bell: Bell) {
         self.write(offset_of!(CellPage, wants_bell), &u32::from(bell == Bell::Wanted).to_le_bytes());
         fence(Ordering::SeqCst);

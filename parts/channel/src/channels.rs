@@ -54,7 +54,7 @@ impl Channels {
         Ok(listener)
     }
 
-    /// Connects `tenant` to who listens under a name, with pages that both map. What it sends waits until it is accepted.
+    /// Connects `tenant` to who listens under a name, with pages that both map. Its messages wait until it is accepted.
     ///
     /// # Errors
     /// [`ChannelError::Refused`]; [`ChannelError::Invalid`] for more pages than the listener grants; [`ChannelError::Again`] if too many wait.

@@ -509,7 +509,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     }
 
     /// Visits up to `count` entries of a part of the shelf from a place on, and takes out those of which `visit` says so. Returns the place
-    /// of the next one; `None` at the end of the part, and for a part that there is not. What it takes out is dropped without a lock.
+    /// of the next one; `None` at the end of the part, and for a part that there is not. The entries that it takes out are dropped without
+    /// a lock.
     pub fn sweep(
         &self,
         part: usize,

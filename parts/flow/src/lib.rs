@@ -5,7 +5,7 @@
 //!                 ^ a grant for each part: its flow's turn by share, bounded bytes in flight
 //! ```
 //!
-//! Data goes by reference. What a source is and what a sink is the user of this crate says; a stream is read part after part. Calls that
+//! Data goes by reference. The user of this crate says what a source is and what a sink is; a stream is read part after part. Calls that
 //! move data between two objects (Linux' sendfile) ride on the same [`Transfer`].
 //!
 //! Invariants: bytes arrive in the order of the sources and of their offsets; a flow never holds more than [`FLOW_BYTES_MAX`], the

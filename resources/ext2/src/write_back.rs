@@ -4,7 +4,7 @@
 //! * Programs lose the right to write a page before it is written ([`gyre_file_cache::FileCache::write_protect`]): what they write later is
 //!   told again.
 //! * A failure of the device is kept for the next sync of the file, and of the file system.
-//! * Who pays for a block is the activity that made its page dirty.
+//! * The activity that made a block's page dirty pays for the block.
 //! * [`FileError::OutOfMemory`] says that a block which says where pages lie found no room: nothing is lost, and the caller waits for room
 //!   without locks ([`Ext2::with_room`]), or leaves it.
 

@@ -26,7 +26,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const MAGIC: u64 = 0x0102_1994;
 
 impl Tmpfs {
-    /// Frees the pages that files have given up, in pieces. What a killed call leaves, the next one does.
+    /// Frees the pages that files have given up, in pieces. The next call does what a killed one leaves.
     async fn free_pages(&'static self) {
         while self.tree.lock().has_gone() {
             let pages = self.tree.lock().take_gone();
@@ -362,7 +362,7 @@ fn punch(tree: &mut Tree, id: NodeId, offset: u64, end: u64) -> Result<Option<u6
     };
     // Behind the end there is nothing to keep: the last page goes as a whole.
     let end = if end >= size { size.next_multiple_of(PAGE_BYTES as u64) } else { end };
-    // What has no pages is passed at once.
+    // A part that has no pages is passed at once.
     let held = content.next(offset / PAGE, true).map_or(end, |page| page.saturating_mul(PAGE));
     let offset = offset.max(held.min(end));
     let stop = end_of_piece(offset).min(end);

@@ -43,7 +43,7 @@ pub const WISH_NS: u64 = 120_000_000_000;
 /// Work of the zone's kernel that takes a while.
 pub type Work<T> = Pin<Box<dyn Future<Output = Result<T, Reason>>>>;
 
-/// The zone's kernel, as its agent needs it. What it cannot do it refuses.
+/// The zone's kernel, as its agent needs it. It refuses what it cannot do.
 pub trait Home: Sync + 'static {
     /// Takes a message of the supervisor.
     fn receive(&self) -> Option<Message>;

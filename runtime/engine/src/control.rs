@@ -74,7 +74,7 @@ impl Engine {
         let before = self.entitlements.put(activity, scope, Some(entitlement));
         if let Err(error) = self.update_here(activity) {
             self.entitlements.put(activity, scope, before);
-            // What the policies kept before they keep again.
+            // The policies keep again what they kept before.
             let _ = self.update_here(activity);
             return Err(error.into());
         }

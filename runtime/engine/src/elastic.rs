@@ -304,7 +304,8 @@ impl Engine {
         self.bump_placements();
     }
 
-    /// Waits until it is decided whether the core of a slot is there; true if it is. Who sends it an errand does so before the next await.
+    /// Waits until it is decided whether the core of a slot is there; true if it is. A caller that sends it an errand does so before the
+    /// next await.
     pub(crate) async fn is_there(&self, slot: usize) -> bool {
         loop {
             match self.slots.state(slot) {

@@ -135,7 +135,7 @@ impl Engine {
     async fn sweep_until_gone(&'static self, core: usize, members: &Arc<[ActivityId]>) -> Result<(), KillError> {
         loop {
             let left = self.left.wait();
-            // What it had has moved if it left meanwhile.
+            // All that it had has moved if it left meanwhile.
             if !self.is_there(core).await {
                 return Ok(());
             }

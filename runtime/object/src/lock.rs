@@ -281,7 +281,7 @@ mod tests {
         });
         let failed: std::vec::Vec<_> = said.iter().flatten().collect();
         assert!(!failed.is_empty() && failed.iter().all(|said| said.contains("does not open; core")), "{said:?}");
-        // What failed gave its lock back here, where work is unwound: the other one came to its end.
+        // The work that failed gave its lock back, for here work is unwound: the other one came to its end.
         assert_eq!(*first.lock() + *second.lock(), 2 - failed.len() as u32);
     }
 

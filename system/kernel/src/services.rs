@@ -220,7 +220,7 @@ impl Services {
         .collect()
     }
 
-    /// Returns the bytes of disks and files of a process. What is written in a process's own name went past the cache; pages are written
+    /// Returns the bytes of disks and files of a process. Bytes written in a process's own name went past the cache; pages are written
     /// back in its tenant's.
     fn storage_of(&self, activity: ActivityId) -> IoFigures {
         let figures = self.engine.storage(activity);

@@ -68,7 +68,8 @@ impl Scoreboard {
         self.ranges.iter().rev().find(holds).map(|range| range.0)
     }
 
-    /// Returns the first hole at or behind `from` that ends before `end`, as (start, end). What lies beyond the last range is a hole up to `end`.
+    /// Returns the first hole at or behind `from` that ends before `end`, as (start, end). All that lies beyond the last range is a hole up
+    /// to `end`.
     pub fn hole(&self, from: Seq, end: Seq) -> Option<(Seq, Seq)> {
         let mut start = from;
         for range in &self.ranges {

@@ -110,7 +110,7 @@ impl Options {
         }
     }
 
-    /// Writes them padded to four bytes and returns the length. What does not fit into 40 bytes is left out: SACK ranges.
+    /// Writes them padded to four bytes and returns the length. SACK ranges that do not fit into 40 bytes are left out.
     pub fn write(&self, into: &mut [u8; 40]) -> usize {
         let mut at = 0;
         let mut add = |bytes: &[u8]| {

@@ -2,7 +2,7 @@
 //!
 //! 1. Both zones start and are linked; bells are lost and late from the first moment.
 //! 2. Tenants ask and serve for [`BUSY_NS`]. In the middle the [`Event`] of the seed comes.
-//! 3. Nothing new is asked. What was asked is answered whole, unless a zone was killed: nothing at home breaks even then.
+//! 3. Nothing new is asked. All that was asked is answered whole, unless a zone was killed: nothing at home breaks even then.
 //! 4. All sockets close. The bill of each zone adds up; each frame that one has sent the other has received, or its loss is counted.
 //!
 //! A [`Linked`] world is also that of the measurement in `rate.rs`; there it has no traffic of its own.
