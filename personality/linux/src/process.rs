@@ -260,7 +260,7 @@ impl Process {
     /// Replaces its memory and answers the former; the caller leaves that, and tells the threads that go on.
     pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
         space.join(&self.tenant.space_counts);
-        // What was to be done in the former memory ends with it.
+        // All that was to be done in the former memory ends with it.
         let contexts = core::mem::take(&mut *self.asynchronous.lock());
         contexts.values().for_each(|context| context.close());
         core::mem::replace(&mut *self.space.lock(), space)
@@ -334,7 +334,7 @@ impl Process {
         answer
     }
 
-    /// Adds a thread, which will run. What was sent to the process before it had this thread is noticed by it.
+    /// Adds a thread, which will run. It notices what was sent to the process before it was there.
     pub(crate) fn add_thread(&self, thread: Arc<Thread>) {
         self.alive_threads.fetch_add(1, Ordering::AcqRel);
         self.threads.lock().push(thread.clone());

@@ -69,7 +69,7 @@ pub enum SignalNews {
     Ends,
 }
 
-/// A thread of a process. What other threads may look at is here; registers live in its task.
+/// A thread of a process. All that other threads may look at is here; registers live in its task.
 pub struct Thread {
     _count: Counter,
     id: AtomicI32,
@@ -272,8 +272,8 @@ impl Thread {
         self.served.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that its task gives the core back. What it did before is seen by who learns of it: it stands in the line in
-    /// which it waits.
+    /// Notes that its task gives the core back. Whoever learns of that sees all that it did before: it stands in the line in which it
+    /// waits.
     pub(crate) fn leave_core(&self) {
         self.served.store(false, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! The calls of a process, kept for who traces it (`gyre trace`).
 //!
-//! A trace has a bounded ring: each thread of the process puts its calls there when they have ended, the tracer takes them. What finds no room is
-//! counted. The process pays: its threads copy, measure and allocate in their own turns.
+//! A trace has a bounded ring: each thread of the process puts its calls there when they have ended, the tracer takes them. A call that
+//! finds no room is counted. The process pays: its threads copy, measure and allocate in their own turns.
 //!
 //! States of a process: alone; traced (one trace, of a process that lives). A trace whose owner has gone ends at the next call. A thread that is
 //! not traced reads one word for this, which the loop of [`crate::run`] reads anyway ([`crate::task::dispatch`]).

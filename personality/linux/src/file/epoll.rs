@@ -212,8 +212,8 @@ impl Epoll {
         self.items.lock().ready.len()
     }
 
-    /// Tells up to `events_max` events of the first `left` items; answers how many. What is left then is to be looked at in another turn, where
-    /// there was no event.
+    /// Tells up to `events_max` events of the first `left` items; answers how many. The items that are left then are to be looked at in
+    /// another turn, if there was no event.
     pub fn collect_each(&self, left: &mut usize, events_max: usize, mut tell: impl FnMut(Told)) -> usize {
         let (mut count, mut looks) = (0, Looks::new());
         // Those that stay go behind all that were there at first: none is looked at twice.

@@ -18,7 +18,7 @@ pub struct Mount {
     pub root: NodeId,
     /// The directory that it covers; `None` for the tenant's root.
     pub covers: Option<Place>,
-    /// Where, as the tenant sees it.
+    /// Its path, as the tenant sees it.
     pub path: Vec<u8>,
     /// The name of its kind for /proc/mounts.
     pub kind: &'static str,
@@ -34,9 +34,9 @@ impl Mount {
 /// A node of a mounted file system.
 #[derive(Clone)]
 pub struct Place {
-    /// Where.
+    /// The mount that it is in.
     pub mount: Arc<Mount>,
-    /// What.
+    /// The node there.
     pub node: NodeId,
 }
 

@@ -33,7 +33,7 @@ pub async fn get_robust_list(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// Marks the locks of a thread that ends. What cannot be read is left: the list is the program's own.
+/// Marks the locks of a thread that ends. An entry that cannot be read is left: the list is the program's own.
 pub(crate) async fn walk(thread: &Thread) {
     let head = thread.robust_list.swap(0, Ordering::AcqRel);
     if head != 0 {

@@ -1,7 +1,7 @@
 //! mincore: the pages of a range that are in memory.
 //!
-//! A page of a file counts if the program shows it or its file system has it. Who could not write the file does not learn what others do with
-//! it: all of it seems to be there (Linux since 5.2: `can_do_mincore`, mm/mincore.c).
+//! A page of a file counts if the program shows it or its file system has it. A caller that could not write the file does not learn what
+//! others do with it: all of it seems to be there (Linux since 5.2: `can_do_mincore`, mm/mincore.c).
 
 use super::PAGE;
 use crate::file::permission::{Asker, WRITE};

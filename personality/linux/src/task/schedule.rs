@@ -103,7 +103,8 @@ pub fn getpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(i64::from(best.unwrap_or(0)).saturating_neg().saturating_add(20) as u64)
 }
 
-/// `setpriority(kind, id, nice)`: a weight among the processes of the tenant. Who may not be changed leaves the others to be (as on Linux).
+/// `setpriority(kind, id, nice)`: a weight among the processes of the tenant. A process that may not be changed leaves the others to be (as
+/// on Linux).
 pub fn setpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let nice = a.int(2).clamp(-20, 19);
     let mut outcome = Ok(0);

@@ -230,7 +230,7 @@ fn a_tenant_without_memory_makes_no_object_and_holds_none() {
     script.call(MQ_OPEN, &[NAME, MAKE | 0o200, 0o600, SIZE]).expect(0);
     set_over_limit(&mut script, true);
     script.call(MSGSND, &[QUEUE, ONE, 8, NO_WAIT]).expect(-12).call(MQ_SEND, &[0, ONE, 8, 0, 0]).expect(-12);
-    // What gives back goes on.
+    // Calls that give memory back go on.
     script.call(MSGCTL, &[QUEUE, REMOVE]).expect(0).call(MQ_UNLINK, &[NAME]).expect(0).call(CLOSE, &[0]).expect(0);
     set_over_limit(&mut script, false);
     script.exit(0);

@@ -245,7 +245,7 @@ fn the_first_process_gets_no_signal_that_it_does_not_handle() {
     for signal in 1..=64 {
         script.call(KILL, &[1, signal]).expect(0).call(200, &[1, signal]).expect(0);
     }
-    // What waits while it is blocked is dropped when it no longer is.
+    // A signal that waits while it is blocked is dropped when it no longer is.
     script.call(SIGPROCMASK, &[0, DATA, 0, 8]).expect(0).call(KILL, &[1, USR1]).expect(0);
     script.call(SIGPROCMASK, &[1, DATA, 0, 8]).expect(0);
     // clone(CLONE_PARENT)

@@ -1,4 +1,4 @@
-//! ioctl on sockets: questions about interfaces (netdevice(7)). What would change one is refused.
+//! ioctl on sockets: questions about interfaces (netdevice(7)). A request that would change one is refused.
 
 use crate::file::interfaces::{Interface, Network};
 use crate::file::tenant_files::TenantFiles;

@@ -35,7 +35,7 @@ pub async fn sync(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `sync_file_range(fd, offset, bytes, flags)`: contents only; 0 bytes reach to the end. What is started is also waited for, as
+/// `sync_file_range(fd, offset, bytes, flags)`: contents only; 0 bytes reach to the end. Writing that is started is also waited for, as
 /// Linux may do.
 pub async fn sync_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;

@@ -4,7 +4,7 @@
 //! its last descriptor. Two threads may open it at the same time: the first one's stays.
 //!
 //! Its peer and the ends that were shut down are known here alone: the resource knows ports, and takes datagrams from everybody.
-//! Those of strangers to a connected socket are dropped when they are read. What checksums of UDP-Lite cover is kept for who asks
+//! Those of strangers to a connected socket are dropped when they are read. The coverage of UDP-Lite's checksums is kept for who asks
 //! before there is an open socket.
 
 use super::tcp::ANY;

@@ -57,7 +57,7 @@ impl<T> Wait<T> {
     /// Leaves the line.
     pub(super) fn leave(&self) -> Left {
         let mut state = self.queue.state.lock();
-        // What was in the line is dropped without the lock.
+        // The entry of the line is dropped without the lock.
         match self.side {
             Side::Sends => {
                 let found = state.senders.remove(&self.ticket);

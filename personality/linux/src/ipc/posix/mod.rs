@@ -6,8 +6,8 @@
 //! | [`notice`] | mq_notify: who is told that an empty queue has got a message |
 //! | [`queue`], [`text`] | one queue; the text that its descriptor gives |
 //!
-//! A queue lives as long as it has a name or is open somewhere. Who sends gives the message to the first receiver in
-//! line; who receives lets the first sender in line put its message into the queue.
+//! A queue lives as long as it has a name or is open somewhere. A sender gives the message to the first receiver in
+//! line; a receiver lets the first sender in line put its message into the queue.
 //!
 //! Left out: the file system that shows the queues (mqueue, /dev/mqueue). A name is in no directory.
 

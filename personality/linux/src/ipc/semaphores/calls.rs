@@ -64,7 +64,7 @@ async fn operate(thread: &Arc<Thread>, a: Arguments, timeout: Option<TimeSpec>) 
     let deadline = timeout.map(|timeout| timeout.deadline_cycles()).transpose()?;
     let set = find(thread, a, &operations)?;
     let takes_back = operations.iter().any(|operation| operation.flags & UNDO != 0);
-    // What is to be taken back is kept: up to 500 amounts for each call.
+    // The amounts to be taken back are kept: up to 500 amounts for each call.
     if takes_back && !has_room(thread, 0).await {
         return Err(Errno::ENOMEM);
     }

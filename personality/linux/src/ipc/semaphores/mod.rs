@@ -9,8 +9,8 @@
 //! | [`undo`] | what SEM_UNDO takes back when a process ends |
 //!
 //! The operations of one call are done together or not at all. Those that cannot be done wait in a line: of one
-//! semaphore if there is one operation, of the set if there are more. Who changes a semaphore does the operations that
-//! have become possible, the oldest first.
+//! semaphore if there is one operation, of the set if there are more. A caller that changes a semaphore does the
+//! operations that have become possible, the oldest first.
 //!
 //! Difference from Linux: SEM_UNDO belongs to a process, not to a thread made without CLONE_SYSVSEM (no C library makes
 //! such ones).

@@ -21,7 +21,8 @@ pub struct Step {
     pub cancel: Arc<Cancel>,
 }
 
-/// Operations that are done one after the other. What is left when it is dropped was not done, and is answered so.
+/// Operations that are done one after the other. An operation that is left when it is dropped was not done, and is
+/// answered so.
 pub struct Chain {
     ring: Arc<Ring>,
     worker: Arc<Thread>,
