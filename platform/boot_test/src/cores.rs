@@ -83,7 +83,7 @@ pub fn finish(core: usize) -> Result<u64, alloc::string::String> {
     Ok(RESULTS[core].load(Ordering::Acquire))
 }
 
-/// Spins until something is so; false after [`PATIENCE_MS`] in which this core ran. What lies between two looks counts 1 ms at most: more
+/// Spins until something is so; false after [`PATIENCE_MS`] in which this core ran. The time between two looks counts 1 ms at most: more
 /// is a pause of the host.
 pub fn comes(is_so: impl Fn() -> bool) -> bool {
     let (mut counted, mut looked) = (0, now());

@@ -73,7 +73,7 @@ pub(crate) fn seize() {
     OUTPUT.break_open();
 }
 
-/// A line that is built up and then written at once. What does not fit is cut.
+/// A line that is built up and then written at once. The part that does not fit is cut.
 pub(crate) struct Line {
     bytes: [u8; Line::BYTES],
     length: usize,

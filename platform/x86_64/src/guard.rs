@@ -168,7 +168,7 @@ pub(crate) fn is_below_stack(address: u64) -> bool {
 }
 
 /// A point at which the work in hand may fail, with nothing open: where the stack is nearly used up, or where another core asked this one
-/// to end its work. Who takes a lock passes it before. One comparison tells of both.
+/// to end its work. Whoever takes a lock passes it before. One comparison tells of both.
 #[inline(always)]
 pub fn failure_point() {
     // SAFETY: compares registers with a word of this core's block.

@@ -47,7 +47,7 @@ pub fn wall_clock_ns() -> u64 {
     WALL_CLOCK_BASE_NS.load(Ordering::Relaxed) + cycles_to_ns(rdtsc())
 }
 
-/// From cycles to clocks, for programs. What [`set_wall_clock_ns`] changes later they do not learn.
+/// From cycles to clocks, for programs. They do not learn what [`set_wall_clock_ns`] changes later.
 pub fn clock_scale() -> ClockScale {
     ClockScale {
         cycles_per_ms: CYCLES_PER_MS.load(Ordering::Relaxed),

@@ -2,7 +2,8 @@
 //!
 //! Between the first and the last instruction about the global interrupt flag neither interrupts nor NMIs come, so the guest's GS and
 //! task state may stand in the processor. Interrupts are let in there, and still wait: they end the stay of a guest that does not take
-//! them itself. A request to leave is looked at in there too: made before, it is seen; made later, its NMI ends the stay. What the processor does not exchange (general registers) is exchanged by hand.
+//! them itself. A request to leave is looked at in there too: made before, it is seen; made later, its NMI ends the stay. State that the
+//! processor does not exchange (general registers) is exchanged by hand.
 
 use crate::core_local::offset;
 use crate::instructions::{rdmsr, wrmsr};

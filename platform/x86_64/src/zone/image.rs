@@ -1,7 +1,7 @@
 //! The kernel's image as its loader left it, for another instance of it.
 //!
 //! Text, constants and the sealed interrupt table hold no address of this instance and are never written after boot, so they are copied as
-//! they stand. `.data` is written all the time: [`save_data`] keeps it as it was linked. What follows, up to the end, are zeros.
+//! they stand. `.data` is written all the time: [`save_data`] keeps it as it was linked. All that follows, up to the end, is zeros.
 
 unsafe extern "C" {
     static gyre_image_start: u8;

@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use gyre_platform::zone_page::ZONE_DEVICES_MAX;
 use gyre_platform::{CORES_MAX, CoreBox, MemoryRegion, OutOfMemory, PciAddress, ZoneLife, ZonePage};
 
-/// An instance that was made. What it holds stays taken until [`Instance::release`].
+/// An instance that was made. All that it holds stays taken until [`Instance::release`].
 #[derive(Debug)]
 pub struct Instance {
     pub(super) number: u32,
