@@ -207,7 +207,7 @@ impl FakeDevice {
     /// Takes the next available chain.
     ///
     /// # Panics
-    /// Where the driver broke a rule: device not live, chain that is a loop or empty, readable piece after a writable one.
+    /// If the driver broke a rule: device not live, chain that is a loop or empty, readable piece after a writable one.
     pub fn take(&self, queue: usize) -> Option<FakeChain> {
         let mut state = self.state.lock();
         let live = state.status & STATUS_DRIVER_OK != 0;

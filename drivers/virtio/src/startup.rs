@@ -49,7 +49,7 @@ pub fn reset(transport: &dyn Transport) -> Result<(), DeviceError> {
     let mut polls = 0_u32;
     while transport.status() != 0 {
         polls = polls.saturating_add(1);
-        // The count bounds the wait where time stands still (host tests).
+        // The count bounds the wait if time stands still (host tests).
         if now() > deadline || polls > 1_000_000 {
             return Err(DeviceError::Protocol);
         }

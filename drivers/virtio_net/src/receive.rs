@@ -71,7 +71,7 @@ impl Receiver {
         self.ring.publish()
     }
 
-    /// Returns true if frames wait to be taken; no more interrupts for them until the reader has looked. Where there are none, the ring
+    /// Returns true if frames wait to be taken; no more interrupts for them until the reader has looked. If there are none, the ring
     /// listens for the next one: the interrupt was for frames that were sent.
     pub(crate) fn has_arrived(&mut self) -> bool {
         if self.is_away {

@@ -194,7 +194,7 @@ impl Sender {
         self.headers.write_bytes(at.saturating_add(HEADER_BYTES), cutter.headers());
         let mut held = Held::Part(cutter.payload());
         if !fits {
-            // lost like a frame on the way where there is no memory
+            // lost like a frame on the way if there is no memory
             let Ok(flat) = Bytes::copy_from(&copy) else { return true };
             chain.add(Piece::read(flat.pa(), flat.len() as u32));
             held = Held::Frame(alloc::vec![flat]);

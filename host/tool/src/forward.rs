@@ -42,7 +42,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const FIRST_TRY: Duration = Duration::from_secs(1);
 /// The most that one try may take.
 const TRY_MAX: Duration = Duration::from_secs(8);
-/// Time before the next try where the machine's address is not known yet.
+/// Time before the next try if the machine's address is not known yet.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A stream that can be copied and half-closed.

@@ -182,7 +182,7 @@ fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()
     is_good(&status)
 }
 
-/// True where nothing has come within one look, or a signal came.
+/// True if nothing has come within one look, or a signal came.
 fn is_early(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)

@@ -3,7 +3,7 @@
 //! * [`start`] makes what is missing and starts QEMU.
 //! * A machine is up once its agent has answered (`up`): from then on each end has a bill, and `--for` counts.
 //! * While it runs it is watched (`pulse`): one that does not answer is told, and ended after its owner's patience.
-//! * [`Outcome`] takes stock before the end, which is in order where the machine answers (`end`).
+//! * [`Outcome`] takes stock before the end, which is in order if the machine answers (`end`).
 //!
 //! The other parts prepare or serve one thing each: disks, consoles, names, ports, programs.
 

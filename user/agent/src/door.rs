@@ -41,7 +41,7 @@ pub struct Visit {
 }
 
 impl Door {
-    /// Gives a stranger a place; none where its address has enough. `stream` is for ending it where it must go.
+    /// Gives a stranger a place; none if its address has enough. `stream` is for ending it if it must go.
     pub fn enter(self: &Arc<Self>, address: IpAddr, stream: Option<TcpStream>) -> Option<Visit> {
         let mut state = self.lock();
         if state.strangers.iter().filter(|other| other.address == address).count() >= STRANGERS_OF_ADDRESS_MAX {
@@ -75,7 +75,7 @@ impl State {
 }
 
 impl Visit {
-    /// The connection has shown the key. False where too many have.
+    /// The connection has shown the key. False if too many have.
     pub fn become_known(&mut self) -> bool {
         if self.is_known {
             return true;

@@ -32,10 +32,10 @@ struct Headers {
     key: Option<String>,
 }
 
-/// Reads one request; `None` when the client has closed. The body is read only where the key that the headers show is admitted.
+/// Reads one request; `None` when the client has closed. The body is read only if the key that the headers show is admitted.
 ///
 /// # Errors
-/// `InvalidData` for what is not HTTP or exceeds the bounds, `PermissionDenied` where `admits` says so.
+/// `InvalidData` for what is not HTTP or exceeds the bounds, `PermissionDenied` if `admits` says so.
 pub fn read(
     reader: &mut BufReader<TcpStream>,
     admits: impl FnOnce(Option<&str>) -> bool,

@@ -1,4 +1,4 @@
-//! Prometheus text (exposition format 0.0.4). Names that dashboards know (`container_*`, as cAdvisor writes them) where they
+//! Prometheus text (exposition format 0.0.4). Names that dashboards know (`container_*`, as cAdvisor writes them) if they
 //! fit; `gyre_*` beside them for what nobody else measures. Base units: seconds, bytes; counters end in `_total`.
 //!
 //! * [`text`] makes the whole page of one snapshot. Families: containers, cores, records, machine, processes.

@@ -230,7 +230,7 @@ fn checks(out: &mut impl io::Write, body: &[u8], served: &Served) -> io::Result<
     }
 }
 
-/// Changes the machine; answers with one line of text where it cannot be done.
+/// Changes the machine; answers with one line of text if it cannot be done.
 fn set(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
     let change: Change = match serde_json::from_slice(body) {
         Ok(change) => change,

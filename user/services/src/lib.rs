@@ -9,7 +9,7 @@
 //! * [`service`]: the loop of any service; [`files`], [`network`], [`frames`]: the three.
 //! * [`script`]: what the program does at the command line.
 //!
-//! A service works at its client's expense where that has granted something (`gyre_native::channel::Channel::on_behalf`), and says in its answer
+//! A service works at its client's expense if that has granted something (`gyre_native::channel::Channel::on_behalf`), and says in its answer
 //! whether it did. It has one worker, so its fractions divide one thing; a cell in time gives it its core.
 #![forbid(unsafe_code)]
 

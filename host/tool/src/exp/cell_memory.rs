@@ -17,7 +17,7 @@ const WAYS: [(&str, f64); 4] = [("sbrk", 2.4), ("mmap", 3.2), ("malloc", 3.0), (
 const SIZES: [u64; 5] = [4, 64, 1024, 16_384, 262_144];
 /// Pagers as grounds; the best one stands for the cell, as a program chooses it.
 const PAGERS: [&str; 4] = ["demand", "eager", "keep", REUSE];
-/// It clears nothing that the program had before, so it is judged where memory goes to and fro alone.
+/// It clears nothing that the program had before, so it is judged only by memory that goes to and fro.
 const REUSE: &str = "reuse";
 const TO_AND_FRO: &str = "malloc-free";
 

@@ -131,7 +131,7 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.get(..kept).unwrap_or_default()
 }
 
-/// Returns where the letter of UTF-8 begins that lies over a place; the place itself where there is no letter.
+/// Returns where the letter of UTF-8 begins that lies over a place; the place itself if there is no letter.
 fn letter_before(bytes: &[u8], place: usize) -> usize {
     let is_inside = |place: usize| bytes.get(place).is_some_and(|byte| byte & 0xc0 == 0x80);
     (place.saturating_sub(3)..=place).rev().find(|place| !is_inside(*place)).unwrap_or(place)

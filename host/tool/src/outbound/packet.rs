@@ -136,7 +136,7 @@ impl View {
         let counted =
             part.len().saturating_sub(header) as u32 + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         let mut tcp = [self.to.port().to_be_bytes(), self.from.port().to_be_bytes()].concat();
-        // RFC 793 page 36: where the segment says what it expects, the reset has that; else it acknowledges the segment.
+        // RFC 793 page 36: if the segment says what it expects, the reset has that; else it acknowledges the segment.
         match flags & ACK {
             0 => tcp.extend([[0; 4], sequence.wrapping_add(counted).to_be_bytes()].concat()),
             _ => tcp.extend([acknowledged.to_be_bytes(), [0; 4]].concat()),

@@ -25,7 +25,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Begins to count the time of a process; all time where none is known.
+    /// Begins to count the time of a process; all time if none is known.
     pub fn of(process: Option<u32>) -> Self {
         let cpu_s = process.map_or(0.0, process::cpu_seconds);
         Self { process, looked: Instant::now(), cpu_s, passed: Duration::ZERO }

@@ -1,7 +1,7 @@
 //! Requests to one registry.
 //!
 //! * A request that is answered with 401 is made once more, with what the answer asks for: a token, or name and password.
-//! * A token is asked for by HTTPS, or on loopback. It is not sent on where an answer leads to another host.
+//! * A token is asked for by HTTPS, or on loopback. It is not sent on if an answer leads to another host.
 //! * Whatever comes is read up to the length that was said before, and compared with its digest.
 //! * A registry that says nothing for half a minute is given up; Ctrl-C ends a pull at once.
 //! * Each failure says which registry and which image, and what one can do.

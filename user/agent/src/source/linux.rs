@@ -215,7 +215,7 @@ fn core(stat: &str, handling: Vec<Handling>) -> CoreTime {
     let elapsed: u64 = (0..8).map(at).sum();
     let (idle, interrupt) = (at(3) + at(4), at(5) + at(6));
     let tenants: u64 = handling.iter().map(|span| span.cycles).sum();
-    // Soft interrupts that ran on top of a tenant are in its group too: where both exceed the whole, the whole wins.
+    // Soft interrupts that ran on top of a tenant are in its group too: if both exceed the whole, the whole wins.
     let interrupt = interrupt.min(elapsed.saturating_sub(idle + tenants));
     let unattributed = elapsed.saturating_sub(idle + tenants + interrupt);
     let elapsed = idle + tenants + interrupt + unattributed;

@@ -1,4 +1,4 @@
-//! The runtime in an ordinary process of Linux: for development and tests, and where there is no virtual machine for a cell.
+//! The runtime in an ordinary process of Linux: for development and tests, and if there is no virtual machine for a cell.
 //!
 //! * System call user dispatch turns each system call outside of the launcher's code into SIGSYS ([`traps`]).
 //! * Lots are a file in memory; a leaf of the table is a shared mapping of it, so faults and pagers are real ([`PlainMemory`]).

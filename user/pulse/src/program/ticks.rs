@@ -1,4 +1,4 @@
-//! The price of a tick with a switch of threads: time of two threads that compute, less that of their work. Where time counts instructions
+//! The price of a tick with a switch of threads: time of two threads that compute, less that of their work. If time counts instructions
 //! (`-icount shift=0`), so does the price.
 
 use std::{

@@ -1,6 +1,6 @@
 //! One tenant: how it is and why, what it may have and has, its processes, its bill, its log.
 //!
-//! The tenant is named by the path, as commands name it: that of a zone with the zone before it where that is needed.
+//! The tenant is named by the path, as commands name it: that of a zone with the zone before it if that is needed.
 //!
 //! * [`figures`] answers all but charts and log. Of a machine that has ended it has only what the host knows.
 //! * [`log()`] answers the end of the log, then what came since: never more than an excerpt holds.
