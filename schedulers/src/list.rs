@@ -46,7 +46,7 @@ pub struct Listed {
     pub parameters: &'static [Parameter],
     /// Promises to single tenants that it keeps.
     pub keeps: &'static [Promise],
-    /// Divides a parameter among the clients of the top level, where one of them is for all clients together.
+    /// Divides a parameter that is for all clients together among those of the top level; `None` if there is no such one.
     pub divide: Option<fn(&Setup, Part) -> ClientParams>,
     /// Makes the policy.
     pub build: fn(&Setup) -> Box<dyn Policy>,
@@ -63,7 +63,7 @@ pub struct Parameter {
     pub least: u64,
     /// Largest value.
     pub most: u64,
-    /// Its value where none is given.
+    /// Its value if none is given.
     pub default: Fallback,
     /// Its effect, in a few words for the guide's table.
     pub about: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! **Bound**: between two turns of a ready client every other client is served at most once.
 //! **Starvation**: none, by the bound. **Work conserving**: yes.
-//! The cheapest policy; for queues of one activity, where turns are about equal or shares do not matter.
+//! The cheapest policy; for queues of one activity, if turns are about equal or shares do not matter.
 use crate::bitmap::Bitmap;
 use crate::inline::Allowance;
 use crate::list::Listed;

@@ -1,7 +1,7 @@
 //! Demand paging: making a page resident with the right that is needed.
 //!
 //! A fault looks under the space's lock and decides on one [`Step`]: done, make a page of zeroes, copy a shared page,
-//! ask the provider, flush, or fail. It does the step without the lock where it must wait, then looks again, since
+//! ask the provider, flush, or fail. It does the step without the lock if it must wait, then looks again, since
 //! everything may have changed. The loop ends when the page is resident with the needed right or the access is
 //! refused.
 //!

@@ -56,7 +56,7 @@ fn is_locked(region: &Region) -> bool {
 }
 
 impl State {
-    /// Refuses `bytes` more of locked memory beyond the limit. Looks at all regions where there is one.
+    /// Refuses `bytes` more of locked memory beyond the limit. Looks at all regions if there is one.
     pub(crate) fn check_locked(&self, bytes: u64) -> Result<(), SpaceError> {
         let most = self.limits.locked_bytes;
         match most != u64::MAX && self.regions.bytes(is_locked).saturating_add(bytes) > most {

@@ -103,8 +103,8 @@ impl AddressSpace {
         self.fill_at_once(address, from.len(), || Some(from)).is_some()
     }
 
-    /// Asks for up to `bytes` bytes and copies them to the program's memory, where they fit in one page that is there to be written;
-    /// `None`, and nobody asked, where not. `source` is called under the space's lock: it is short, and neither looks at programs' memory nor
+    /// Asks for up to `bytes` bytes and copies them to the program's memory, if they fit in one page that is there to be written;
+    /// `None`, and nobody asked, if not. `source` is called under the space's lock: it is short, and neither looks at programs' memory nor
     /// lets go of anything that others hold too, a file above all: what goes with the last use of that may want this lock.
     pub fn fill_at_once<T: AsRef<[u8]>>(
         &self,

@@ -36,7 +36,7 @@ pub struct Account {
     skipped: AtomicU32,
 }
 
-/// Searches that a vain one saves: where nearly all is in use, each page that comes would look at all others.
+/// Searches that a vain one saves: if nearly all is in use, each page that comes would look at all others.
 const SKIPS: u32 = 64;
 
 impl Account {

@@ -83,12 +83,12 @@ const DOUBLINGS_MAX: u32 = 7;
 pub struct Room {
     /// The memory resource, which a task asks that must wait for room.
     pub client: memory::Client,
-    /// False where a payer's next page should take the place of one of its own. Short, never waits.
+    /// False if a payer's next page should take the place of one of its own. Short, never waits.
     pub has_room: &'static (dyn Fn(ActivityId) -> bool + Send + Sync),
-    /// Pages that a process may hold itself; `usize::MAX` where only its payer's limit holds. Short, never waits.
+    /// Pages that a process may hold itself; `usize::MAX` if only its payer's limit holds. Short, never waits.
     pub process_pages: &'static (dyn Fn(ActivityId) -> usize + Send + Sync),
     /// Pages that a payer keeps whoever asks for them: with its programs' last pages gone it would only wait for the disk, for each
-    /// instruction anew, where it should be told that its memory is at an end.
+    /// instruction anew, though it should be told that its memory is at an end.
     pub kept_pages: usize,
 }
 

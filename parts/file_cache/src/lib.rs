@@ -13,7 +13,7 @@
 //! * A page that is dirty, being written or in use elsewhere is never evicted.
 //! * A [`Fetch`] or [`Writing`] dropped at any point leaves no page that cannot be fetched or written any more.
 //!
-//! The cache sends no request: file systems read and write the pages they find here. [`Contents`] is the resource before a file system, where
+//! The cache sends no request: file systems read and write the pages they find here. [`Contents`] is the resource before a file system, if
 //! its owner gave the file cache a scheduler.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -24,7 +24,7 @@ const DELAY_NS_MIN: u64 = 1_000_000;
 pub enum Means {
     /// New flows are refused.
     Refuse,
-    /// New flows are refused, and where that is too slow, young ones are ended with what they have got.
+    /// New flows are refused, and if that is too slow, young ones are ended with what they have got.
     RefuseAndEnd,
 }
 
@@ -147,14 +147,14 @@ impl Law {
         }
     }
 
-    /// True where refusing did not help: more than [`HOT_LOOKS`] looks in which less than a twentieth of the flows ended.
+    /// True if refusing did not help: more than [`HOT_LOOKS`] looks in which less than a twentieth of the flows ended.
     fn must_end(&self, open: u32) -> bool {
         let is_slow = u64::from(self.hot.ended).saturating_mul(20) < u64::from(open);
         self.means == Means::RefuseAndEnd && self.hot.looks > HOT_LOOKS && is_slow
     }
 }
 
-/// True where at least nine tenths of a limit are open: only then is it what holds flows back.
+/// True if at least nine tenths of a limit are open: only then is it what holds flows back.
 fn is_used(open: u32, limit: u32) -> bool {
     u64::from(open).saturating_mul(10) >= u64::from(limit).saturating_mul(9)
 }

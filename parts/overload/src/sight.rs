@@ -14,7 +14,7 @@ pub struct Sight {
     pub left: u32,
     /// Flows that ended.
     pub ended: u32,
-    /// The time that flows waited, those counted that still wait, ns: the longest, or a mean where a flow can choose its own.
+    /// The time that flows waited, those counted that still wait, ns: the longest, or a mean if a flow can choose its own.
     pub waited_ns: u64,
 }
 

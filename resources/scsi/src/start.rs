@@ -26,7 +26,7 @@ const READY_S: u64 = READY_TRIES as u64 * READY_PAUSE_NS / 1_000_000_000;
 /// Finds out what the unit is.
 ///
 /// # Errors
-/// [`BlockError::Unsupported`] where it is no disk, or one of blocks that are not 512 bytes; [`BlockError::Io`] where it does not answer or what it
+/// [`BlockError::Unsupported`] if it is no disk, or one of blocks that are not 512 bytes; [`BlockError::Io`] if it does not answer or what it
 /// says of its size makes no sense.
 pub(crate) async fn geometry(unit: &Unit) -> Result<Geometry, BlockError> {
     let inquiry = ask(unit, command::inquiry(INQUIRY_BYTES), INQUIRY_BYTES).await?;
@@ -57,7 +57,7 @@ fn sectors(capacity: &[u8]) -> Result<u64, BlockError> {
     Ok(sectors)
 }
 
-/// Blocks and bytes of a block (SBC-3 §5.15.2): the last address first, big endian. `None` where there are not all of these bytes, or more blocks
+/// Blocks and bytes of a block (SBC-3 §5.15.2): the last address first, big endian. `None` if there are not all of these bytes, or more blocks
 /// than have places in bytes.
 pub(crate) fn parse_capacity(raw: &[u8]) -> Option<(u64, u32)> {
     let last = u64::from_be_bytes(raw.get(..8)?.try_into().ok()?);

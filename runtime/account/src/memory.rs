@@ -42,7 +42,7 @@ pub struct MemoryUse {
     pub bytes: u64,
     /// Bytes that it and all below it hold.
     pub bytes_total: u64,
-    /// Most of the latter so far. Of what a process shows with others its part counts at each look.
+    /// Most of the latter so far. A process's part of what it shows with others counts at each look.
     pub bytes_total_max: u64,
     /// Memory that it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
     /// sum over a tenant and its processes is right.

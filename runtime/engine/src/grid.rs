@@ -68,7 +68,7 @@ pub struct GridConfig {
     pub slice_ns: u64,
     /// Cores that run user threads, a bit each.
     pub thread_cores: u64,
-    /// True if the cores watch each other (see `watch`). False where threads of a host play them: one that the host gives no processor looks
+    /// True if the cores watch each other (see `watch`). False if threads of a host play them: one that the host gives no processor looks
     /// like one that hangs.
     pub is_watched: bool,
 }

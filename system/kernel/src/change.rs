@@ -124,7 +124,7 @@ fn set_overload_delay(kernel: &'static Kernel, index: usize, delay_ns: u64) -> R
     is_set.then_some(()).ok_or(Errno::EINVAL)
 }
 
-/// Returns the change that brings back what holds now where `wish` would change it; `None` for what is not there.
+/// Returns the change that brings back, of what holds now, all that `wish` would change; `None` for what is not there.
 pub fn inverse(kernel: &'static Kernel, wish: &Change) -> Option<Change> {
     match wish {
         Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {

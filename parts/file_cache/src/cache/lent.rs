@@ -1,5 +1,5 @@
-//! Pages that were lent: whoever has one sees it unchanged for as long as he has it (2013 paper, section IV-E). New data replaces old data then,
-//! where it would be copied over it otherwise.
+//! Pages that were lent: whoever has one sees it unchanged for as long as he has it (2013 paper, section IV-E). New data replaces old data
+//! then; it would be copied over it otherwise.
 //!
 //! States of a page here: free (only the cache has it, or who copies from it), mapped (a program may write it at any time), lent. A page is lent
 //! only while nobody else has it, or while it is lent already; before it is mapped or written a copy takes its place, unless all have given it

@@ -252,7 +252,7 @@ pub fn new_cache(pages: usize) -> &'static FileCache {
 
 static FILE_SYSTEMS: AtomicU32 = AtomicU32::new(1);
 
-/// Virtual time, which is brought back where a test has let the ages pass.
+/// Virtual time, which is brought back if a test has let the ages pass.
 pub fn begin_time() {
     gyre_machine::begin_virtual_time();
     gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));

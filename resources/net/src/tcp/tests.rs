@@ -97,7 +97,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// A connection. Where the weather lets an end give up before there is one, they try again in what follows of it.
+    /// A connection. If the weather lets an end give up before there is one, they try again in what follows of it.
     fn open(weather: Weather, first: [Settings; 2]) -> Pair {
         (0..10).try_fold(weather, |weather, _| Pair::try_open(weather, first)).unwrap_err()
     }

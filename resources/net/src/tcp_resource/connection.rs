@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether another frame may go down; else the connection is marked, and resumed when there is room. Where others of its tenant
+    /// Returns whether another frame may go down; else the connection is marked, and resumed when there is room. If others of its tenant
     /// wait it stands in line behind them: an acknowledgement that comes just now must not take the room that they wait for.
     pub(crate) fn may_send(self: &Arc<Connection>, shared: &Shared) -> bool {
         if self.may_go_on(shared) {
