@@ -111,7 +111,7 @@ pub(crate) fn cycles(ns: u64) -> u64 {
 
 /// Calls by which a thread waits for news: poll, select, epoll_wait, pselect6, ppoll, epoll_pwait, epoll_pwait2.
 const WAITS: [u64; 7] = [7, 23, 232, 270, 271, 281, 441];
-/// `read` and `readv`, which wait for news where the file is a channel.
+/// `read` and `readv`, which wait for news if the file is a channel.
 const READS: [u64; 2] = [0, 19];
 
 /// Returns whether the thread works on behalf of somebody and this call ends that.

@@ -32,7 +32,7 @@ impl Contents {
     /// Somebody opens the file for writing, or cuts it.
     ///
     /// # Errors
-    /// ETXTBSY where programs run from it.
+    /// ETXTBSY if programs run from it.
     pub fn write(self: &Arc<Self>, place: &Place) -> Result<Used, Errno> {
         self.begin(place.key(), Use::Written(1))
     }
@@ -40,7 +40,7 @@ impl Contents {
     /// A program is to run from it.
     ///
     /// # Errors
-    /// ETXTBSY where somebody may write to it.
+    /// ETXTBSY if somebody may write to it.
     pub fn run(self: &Arc<Self>, place: &Place) -> Result<Used, Errno> {
         self.begin(place.key(), Use::Run(1))
     }

@@ -257,7 +257,7 @@ impl Epoll {
         self.tell_where_cleared();
     }
 
-    /// The program did not get an event: it is told again, also where it is told once only.
+    /// The program did not get an event: it is told again, also if it is told once only.
     pub fn take_back(&self, told: Told) {
         let item = self.items.lock().map.get(&told.item).cloned();
         let Some(item) = item else { return };
@@ -269,7 +269,7 @@ impl Epoll {
         }
     }
 
-    /// Drops queued items that are not ready any more, so that the list's own readiness is true. Where `looks` are spent it stays ready:
+    /// Drops queued items that are not ready any more, so that the list's own readiness is true. If `looks` are spent it stays ready:
     /// something may be.
     // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
     pub fn refresh(&self, looks: &mut Looks) {
@@ -317,7 +317,7 @@ impl Epoll {
 }
 
 impl Told {
-    /// True where the item was disarmed by this event.
+    /// True if the item was disarmed by this event.
     fn event_was_last(self, wanted: Event) -> bool {
         wanted.events & raw::EPOLLONESHOT != 0 && wanted.data == self.event.data
     }

@@ -265,7 +265,7 @@ impl OpenFile {
         }
     }
 
-    /// Lets go of a use of it. Where that was the last one, its resource has closed it when this is done: a port is free then.
+    /// Lets go of a use of it. If that was the last one, its resource has closed it when this is done: a port is free then.
     pub async fn release(self: Arc<Self>) {
         if Arc::strong_count(&self) == 1
             && let Object::Socket(socket) = &self.object

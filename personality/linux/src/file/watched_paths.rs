@@ -60,7 +60,7 @@ impl WatchedPaths {
         place
     }
 
-    /// Returns the place of a path, made with those above where they are missing.
+    /// Returns the place of a path, made with those above if they are missing.
     fn make(&mut self, path: &[u8]) -> PlaceId {
         let mut at = ROOT;
         for name in names(path) {

@@ -31,7 +31,7 @@ impl Pending {
         self.set
     }
 
-    /// True where this signal adds nothing to those that wait: an ordinary one waits once, and so does that of each timer, also beside
+    /// True if this signal adds nothing to those that wait: an ordinary one waits once, and so does that of each timer, also beside
     /// another one of the same number.
     pub fn says_already(&self, info: &SignalInfo) -> bool {
         let waits = self.set.has(info.signal);
@@ -41,7 +41,7 @@ impl Pending {
     /// Adds a signal with the place that it takes, unless [`Pending::says_already`].
     ///
     /// # Errors
-    /// EAGAIN where too many wait.
+    /// EAGAIN if too many wait.
     pub fn push(&mut self, info: SignalInfo, place: Option<Taken>) -> Result<(), Errno> {
         if self.says_already(&info) {
             return Ok(());
@@ -58,7 +58,7 @@ impl Pending {
     /// Adds a signal for which there is no place: it waits at least once, and nothing is known of it.
     ///
     /// # Errors
-    /// EAGAIN where too many wait.
+    /// EAGAIN if too many wait.
     pub fn push_bare(&mut self, signal: i32) -> Result<(), Errno> {
         match self.set.has(signal) {
             true => Ok(()),

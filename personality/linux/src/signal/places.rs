@@ -24,7 +24,7 @@ pub struct Taken {
 }
 
 impl Places {
-    /// Takes a place of a user who may have `most`; none where they are taken.
+    /// Takes a place of a user who may have `most`; none if they are taken.
     fn take(self: &Arc<Places>, user: u32, most: u64) -> Option<Taken> {
         let mut taken = self.taken.lock();
         let count = taken.entry(user).or_default();
@@ -73,7 +73,7 @@ impl Process {
     /// A place for a timer.
     ///
     /// # Errors
-    /// EAGAIN where its user has as many as the process may take.
+    /// EAGAIN if its user has as many as the process may take.
     pub(crate) fn place_for_timer(&self) -> Result<Taken, Errno> {
         self.take_place(self.limit(raw::RLIMIT_SIGPENDING)).ok_or(Errno::EAGAIN)
     }
@@ -91,7 +91,7 @@ impl Process {
     /// Puts a signal among those that wait here. Beyond the limit an ordinary one, and one of kill, comes without its details.
     ///
     /// # Errors
-    /// EAGAIN for another real-time signal beyond the limit, and where too many wait here.
+    /// EAGAIN for another real-time signal beyond the limit, and if too many wait here.
     pub(crate) fn queue(&self, pending: &mut Pending, sending: Sending) -> Result<(), Errno> {
         let info = sending.info();
         if pending.says_already(&info) {

@@ -26,17 +26,17 @@ impl Protection {
 }
 
 impl ProcessSignals {
-    /// True where the signal would do what it does by default, and may not.
+    /// True if the signal would do what it does by default, and may not.
     pub(crate) fn protects_from(&self, signal: i32) -> bool {
         self.protection == Protection::First && self.actions.get(signal).handler == SIG_DFL
     }
 
-    /// True where the signal has no effect at all.
+    /// True if the signal has no effect at all.
     pub(crate) fn ignores(&self, signal: i32) -> bool {
         self.actions.get(signal).ignores(signal) || self.protects_from(signal)
     }
 
-    /// Somebody outside of the tenant sends it: where it ends processes by default, it may end this one.
+    /// Somebody outside of the tenant sends it: if it ends processes by default, it may end this one.
     pub(crate) fn admit_from_outside(&mut self, signal: i32) {
         if number::default_of(signal) == DefaultAction::End {
             self.admit(signal);

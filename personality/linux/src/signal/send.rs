@@ -30,7 +30,7 @@ impl Process {
     /// Sends a signal to the process: any thread that does not block it takes it. A tenant's first process gets none that it does not handle.
     ///
     /// # Errors
-    /// EAGAIN where too many real-time signals wait (RLIMIT_SIGPENDING).
+    /// EAGAIN if too many real-time signals wait (RLIMIT_SIGPENDING).
     pub fn send(&self, info: SignalInfo) -> Result<(), Errno> {
         self.deliver(Sending::Sent(info))
     }
@@ -146,7 +146,7 @@ impl Thread {
     /// Sends a signal to this thread only.
     ///
     /// # Errors
-    /// EAGAIN where too many real-time signals wait (RLIMIT_SIGPENDING).
+    /// EAGAIN if too many real-time signals wait (RLIMIT_SIGPENDING).
     pub fn send(&self, info: SignalInfo) -> Result<(), Errno> {
         self.deliver(Sending::Sent(info))
     }

@@ -7,8 +7,8 @@
 //! A process's figures are those of its threads, of threads that have ended, and of children that it has waited for, as on Linux
 //! (`wait_task_zombie` adds them to `signal->ioac`). Bytes of files are not known by thread.
 //!
-//! Pages of a file without a name are dropped by a commit of its file system, after its last close: these cancel nobody's bytes, where Linux
-//! cancels those of the process that closed it.
+//! Pages of a file without a name are dropped by a commit of its file system, after its last close: these cancel nobody's bytes, while
+//! Linux cancels those of the process that closed it.
 //!
 //! Left out, as on Linux: sockets' own calls (send, recv), splice, aio and io_uring. Linux also counts what execve reads of a program; we do not.
 

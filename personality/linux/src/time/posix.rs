@@ -198,7 +198,7 @@ struct Signalled {
 impl Told for Signalled {
     fn tell(&self) {
         let sending = Sending::OfTimer(self.info);
-        // One that waits already says the same; where too many wait it is told later.
+        // One that waits already says the same; if too many wait it is told later.
         let _ = match (&self.target, self.process.upgrade()) {
             (Some(target), _) => target.upgrade().map_or(Ok(()), |target| target.deliver(sending)),
             (None, Some(process)) => process.deliver(sending),

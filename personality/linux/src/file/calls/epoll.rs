@@ -155,7 +155,7 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
     }
 }
 
-/// Takes up to `events_max` events; none where nothing is ready. A list that holds much is looked through in several turns.
+/// Takes up to `events_max` events; none if nothing is ready. A list that holds much is looked through in several turns.
 async fn collect(thread: &Thread, list: &Epoll, events_max: usize) -> Result<Vec<Told>, Errno> {
     let mut left = list.queued();
     let mut events = Vec::with_capacity(left.min(events_max));

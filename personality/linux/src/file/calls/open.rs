@@ -331,7 +331,7 @@ async fn open_node(thread: &Thread, context: &FileContext, found: Found, wish: W
     };
     file.losses.begin(&opened);
     if wish.truncates() {
-        // Also where it is open for reading only.
+        // Also if it is open for reading only.
         let _written = context.tenant().contents.write(&place)?;
         let change = AttributeChange { size_bytes: Some(0), ..AttributeChange::default() };
         match place.system().set_attributes(place.node, change).await {

@@ -91,7 +91,7 @@ impl Notice {
             Way::Nothing | Way::Signal { signal: 0, .. } => {}
             Way::Signal { signal, value } => {
                 let info = SignalInfo::message(signal, sender.process, sender.user, value);
-                // Where too many signals wait this one is lost, as on Linux.
+                // If too many signals wait this one is lost, as on Linux.
                 _ = self.process.upgrade().map(|process| process.send(info));
             }
             Way::Socket { file, cookie } => write_cookie(&file, cookie, COMES),
