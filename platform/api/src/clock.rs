@@ -9,6 +9,6 @@ pub struct ClockScale {
     pub ns_per_cycle: u64,
     /// Wall clock at cycle 0, ns since 1970.
     pub base_ns: u64,
-    /// True where RDTSCP tells a program the number of its core.
+    /// True if RDTSCP tells a program the number of its core.
     pub tells_core: bool,
 }

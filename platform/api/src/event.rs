@@ -23,12 +23,12 @@ impl Events {
     /// The first bit that stands for a device's interrupt line.
     pub const FIRST_LINE: u32 = 8;
 
-    /// True where nothing happened.
+    /// True if nothing happened.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True where all of `bits` are set.
+    /// True if all of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }

@@ -82,7 +82,7 @@ impl FrameWord {
         self.0.compare_exchange(old, new, AcqRel, Relaxed).is_ok()
     }
 
-    /// One more address space shows a single page that nobody shows and for which `viewer` pays already; false, and nothing done, where
+    /// One more address space shows a single page that nobody shows and for which `viewer` pays already; false, and nothing done, if
     /// that is not so.
     #[inline]
     pub fn enter_own(&self, viewer: u32) -> bool {
@@ -90,14 +90,14 @@ impl FrameWord {
         old & SHOWN == 0 && owner_of(old) == viewer && self.replace(old, (old + 1) | SHOWN)
     }
 
-    /// The last address space shows it no longer; who pays goes on paying. False, and nothing done, where it is not the last one.
+    /// The last address space shows it no longer; who pays goes on paying. False, and nothing done, if it is not the last one.
     #[inline]
     pub fn leave_last(&self) -> bool {
         let old = self.0.load(Relaxed);
         old & (COUNT_MASK | LOOSE) == 1 && self.replace(old, (old - 1) & !SHOWN)
     }
 
-    /// A page like the last one that came or went: true, and done, where it is. Whoever calls it counts, for [`Viewing::note`].
+    /// A page like the last one that came or went: true, and done, if it is. Whoever calls it counts, for [`Viewing::note`].
     #[inline(always)]
     pub fn pass_like(&self, like: Like) -> bool {
         let old = self.0.load(Relaxed);
@@ -165,7 +165,7 @@ impl FrameWord {
         }
     }
 
-    /// Goes on to the payer that follows; false where word or payer has changed meanwhile.
+    /// Goes on to the payer that follows; false if word or payer has changed meanwhile.
     fn change(&self, old: u64, step: Step, viewing: &mut Viewing, bytes: usize) -> bool {
         let Some(passage) = viewing.passage(owner_of(old), step) else { return false };
         let done = self.replace(old, old.wrapping_add(passage.change()));

@@ -16,7 +16,7 @@ pub trait MemoryMeter: Sync {
     /// Charges `bytes` to whoever runs on this core and returns who that is, or refuses.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where the payer's budget is spent.
+    /// [`OutOfMemory`] if the payer's budget is spent.
     fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory>;
     /// Charges `bytes` of the kernel's own objects to whoever runs on this core and returns who that is. Budgets never refuse
     /// these: kernel code cannot do without them, and a tenant at its limit must not be able to stop the kernel. They count, so that
@@ -31,7 +31,7 @@ pub trait MemoryMeter: Sync {
     }
     /// `bytes` of pages, perhaps none, have gone from one owner to another one, which `share` answered.
     fn passed(&self, _from: u32, _to: u32, _bytes: usize) {}
-    /// Both at once for `bytes` of pages: `replace` changes who pays, and answers whether it could. False where it could not, or `owner`
+    /// Both at once for `bytes` of pages: `replace` changes who pays, and answers whether it could. False if it could not, or `owner`
     /// is no payer any more. `replace` takes no lock and no memory.
     fn hand_over(
         &self,

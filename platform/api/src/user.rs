@@ -38,7 +38,7 @@ pub enum Trap {
         address: u64,
         /// The kind of access.
         access: crate::Access,
-        /// True where the page was present and the right was missing.
+        /// True if the page was present and the right was missing.
         present: bool,
     },
     /// Another exception.

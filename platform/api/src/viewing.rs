@@ -22,7 +22,7 @@ pub enum Step {
 pub struct Share {
     /// The payer, or the set of payers.
     pub owner: u32,
-    /// True where it is not known any more who shows it: the payer stays until nobody does.
+    /// True if it is not known any more who shows it: the payer stays until nobody does.
     pub is_loose: bool,
 }
 

@@ -25,6 +25,6 @@ pub struct ZoneDescription {
     pub memory: [MemoryRegion; REGIONS_MAX],
     /// How many regions.
     pub memory_count: usize,
-    /// Devices are limited to these, or all of them where `None`.
+    /// Devices are limited to these, or all of them if `None`.
     pub devices: Option<&'static [PciAddress]>,
 }

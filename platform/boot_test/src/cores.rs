@@ -138,7 +138,7 @@ fn ping(_core: usize) -> u64 {
     }
 }
 
-/// Waits for a wake-up, and goes on by that alone: false where so many timers, armed anew each, bring none.
+/// Waits for a wake-up, and goes on by that alone: false if so many timers, armed anew each, bring none.
 fn is_woken() -> bool {
     (0..LOOKS_MAX).any(|_| {
         set_timer(now() + 50 * cycles_per_ms());

@@ -5,7 +5,7 @@ use core::arch::asm;
 use gyre_platform::{MapFlags, Va};
 use gyre_x86_64::{Frame, PageTable, UserContext, cycles_per_ms, end_instance, enter_user, now};
 
-/// Does it. Comes back with exit code 77 where the machine let it pass.
+/// Does it. Comes back with exit code 77 if the machine let it pass.
 pub fn run(name: &str) -> ! {
     log::info!("doing what is forbidden: {name}");
     match name {

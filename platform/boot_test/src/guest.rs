@@ -59,7 +59,7 @@ pub struct Guest {
     _tables: Frame,
 }
 
-/// True where the checks of guests can run.
+/// True if the checks of guests can run.
 pub fn is_offered() -> bool {
     levels() == Levels::Nested
 }

@@ -459,7 +459,7 @@ fn a_guest_turns_on_no_unknown_vectors() -> Verdict {
 /// XCR0 of the host.
 fn extended_components() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: reads XCR0, which exists where XSAVE does.
+    // SAFETY: reads XCR0, which exists if XSAVE does.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
     u64::from(high) << 32 | u64::from(low)
 }
@@ -532,7 +532,7 @@ fn host_state() -> Vec<(&'static str, u64)> {
         ("tsc aux", 0xc000_0103),
     ] {
         let (low, high): (u32, u32);
-        // SAFETY: each register exists where guests do.
+        // SAFETY: each register exists if guests do.
         unsafe { asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack)) };
         state.push((name, u64::from(high) << 32 | u64::from(low)));
     }

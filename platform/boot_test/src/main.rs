@@ -1,5 +1,5 @@
 //! A kernel that does nothing but test the platform below it: prints `ok NAME` or `FAILED NAME: why` for each check and ends the
-//! machine with 0 where all passed. With `crash=NAME` on the command line it does one forbidden thing instead and must die of it.
+//! machine with 0 if all passed. With `crash=NAME` on the command line it does one forbidden thing instead and must die of it.
 //! `tests/boot/platform.sh` runs it on several machines.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

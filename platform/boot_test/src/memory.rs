@@ -103,7 +103,7 @@ fn the_heap_refuses_what_is_too_large() -> Verdict {
     Ok(())
 }
 
-/// Counts per payer; refuses where the budget is spent.
+/// Counts per payer; refuses if the budget is spent.
 struct TestMeter {
     payer: AtomicU32,
     held: [AtomicI64; 4],

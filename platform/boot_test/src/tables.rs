@@ -22,7 +22,7 @@ fn kernel_rights_are_strict() -> Verdict {
     Ok(())
 }
 
-/// WP; SMEP, SMAP and UMIP where CPUID offers them; EFER.NXE; kernel text cannot be written.
+/// WP; SMEP, SMAP and UMIP if CPUID offers them; EFER.NXE; kernel text cannot be written.
 fn protection_is_on() -> Verdict {
     let (cr0, cr4): (u64, u64);
     // SAFETY: reads two registers.

@@ -4,7 +4,7 @@
 //! check sets registers, runs until the trap, and compares.
 //!
 //! * Entry by SYSCALL and by interrupt, exit by SYSRET and by IRET are all taken.
-//! * Where the emulator and hardware differ, the check names both answers and says so.
+//! * If the emulator and hardware differ, the check names both answers and says so.
 //! * Extended state is checked for separation, for copies, and for images of any bytes, as a signal frame may hold
 //!   them.
 

@@ -82,7 +82,7 @@ pub fn clock_scale() -> ClockScale {
 /// was noted before lies in the past.
 const VIRTUAL_START_NS: u64 = 3_600_000_000_000;
 
-/// Switches this machine to virtual time, which begins at the same moment in each run; where it is virtual already, it goes on.
+/// Switches this machine to virtual time, which begins at the same moment in each run; if it is virtual already, it goes on.
 pub fn begin_virtual_time() {
     if !with_machine(|machine| machine.virtual_time.load(Ordering::Relaxed)) {
         set_virtual_time(VIRTUAL_START_NS);

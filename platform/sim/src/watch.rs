@@ -11,7 +11,7 @@ pub fn mark_work(now_cycles: u64) {
     replace_turns(WORK_TURNS);
 }
 
-/// Takes a turn of the piece of work in hand; false where none is left. A work that nobody marked has no end of turns.
+/// Takes a turn of the piece of work in hand; false if none is left. A work that nobody marked has no end of turns.
 #[inline]
 pub fn take_turn() -> bool {
     let left = replace_turns(0);
@@ -99,7 +99,7 @@ pub fn set_end_hook(hook: fn()) {
     });
 }
 
-/// A point at which the work in hand may fail, with nothing open: where the core was asked to end it. A host's stacks are watched by the host.
+/// A point at which the work in hand may fail, with nothing open: if the core was asked to end it. A host's stacks are watched by the host.
 #[inline]
 pub fn failure_point() {
     if asked_to_end() != 0

@@ -26,7 +26,7 @@ pub struct ClockData {
     pub ns_per_cycle: u64,
     /// Wall clock at cycle 0, ns since 1970.
     pub base_ns: u64,
-    /// Not 0 where RDTSCP tells the number of the core.
+    /// Not 0 if RDTSCP tells the number of the core.
     pub tells_core: u64,
 }
 

@@ -40,7 +40,7 @@ impl Tables {
     };
 }
 
-/// Gives a look at physical memory during boot, or nothing where it cannot be had.
+/// Gives a look at physical memory during boot, or nothing if it cannot be had.
 pub(crate) trait PhysicalView {
     /// The bytes at a physical address.
     fn bytes(&self, address: u64, length: usize) -> Option<&[u8]>;

@@ -86,7 +86,7 @@ fn any_damaged_byte_is_survived() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut memory = Memory(whole.clone());
             memory.0[place] = value;
-            // The checksums are made right again where that is easy, so that the damage gets past them.
+            // The checksums are made right again if that is easy, so that the damage gets past them.
             for table in [0x1000, 0x2000, 0x3000, 0x4000, 0x5000] {
                 let length = u32_at(&memory.0, table + 4).unwrap() as usize;
                 if length >= 36 && table + length < memory.0.len() && place != table + 9 {

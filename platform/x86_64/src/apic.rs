@@ -45,7 +45,7 @@ const DIVIDE_BY_16: u32 = 3;
 static REGISTERS: AtomicU64 = AtomicU64::new(0);
 /// Their physical address; 0 with x2APIC.
 static REGISTERS_PA: AtomicU64 = AtomicU64::new(0);
-/// Timer ticks per cycle, times 2^32; 0 where the timer compares with the time stamp counter itself.
+/// Timer ticks per cycle, times 2^32; 0 if the timer compares with the time stamp counter itself.
 static TICKS_PER_CYCLE: AtomicU64 = AtomicU64::new(0);
 /// This instance's first core has turned its controller on.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -139,12 +139,12 @@ pub(crate) fn ticks() -> u32 {
     u32::MAX - read(TIMER_CURRENT)
 }
 
-/// True where the timer can compare with the time stamp counter.
+/// True if the timer can compare with the time stamp counter.
 pub(crate) fn has_deadline_mode() -> bool {
     cpuid(1, 0)[2] >> 24 & 1 == 1
 }
 
-/// Chooses how the timer is driven: by ticks at this rate, or by deadlines of the time stamp counter where 0.
+/// Chooses how the timer is driven: by ticks at this rate, or by deadlines of the time stamp counter if 0.
 /// The write of the mode must be over before the first deadline is written (SDM vol. 3, 11.5.4.1), hence the fence.
 pub(crate) fn set_timer_rate(ticks_per_cycle_shifted: u64) {
     write(TIMER_INITIAL, 0);
@@ -153,7 +153,7 @@ pub(crate) fn set_timer_rate(ticks_per_cycle_shifted: u64) {
     crate::dma_fence();
 }
 
-/// Ticks of the timer per cycle, times 2^32; 0 where it has deadlines.
+/// Ticks of the timer per cycle, times 2^32; 0 if it has deadlines.
 pub(crate) fn timer_rate() -> u64 {
     TICKS_PER_CYCLE.load(Ordering::Relaxed)
 }

@@ -19,7 +19,7 @@ pub(crate) enum Sink {
 }
 
 static SINK: AtomicU8 = AtomicU8::new(Sink::Nobody as u8);
-/// Held by the core that prints: an instance's own, also where several print on one machine.
+/// Held by the core that prints: an instance's own, also if several print on one machine.
 static OUTPUT: SpinLock<()> = SpinLock::new(());
 
 /// Starts the console and the log on it.

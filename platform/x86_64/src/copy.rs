@@ -256,11 +256,11 @@ pub(crate) unsafe fn copy_shared(into: *mut u8, from: *const u8, count: usize) {
 }
 
 /// # Safety
-/// `into` and `from` mapped for `count` bytes; overlapping only where `into` is below `from`, and not at all where they are `APART`.
+/// `into` and `from` mapped for `count` bytes; overlapping only if `into` is below `from`, and not at all if they are `APART`.
 #[inline(always)]
 unsafe fn copy_forward<const APART: bool>(mut into: *mut u8, mut from: *const u8, mut count: usize) {
     if count >= VECTOR_LONG && VECTORS.load(Relaxed) {
-        // SAFETY: as the caller says; set only where AVX is enabled on all cores before they run anything long.
+        // SAFETY: as the caller says; set only if AVX is enabled on all cores before they run anything long.
         unsafe {
             if APART {
                 return copy_vectors_apart(into, from, count);
@@ -327,7 +327,7 @@ unsafe fn copy_forward<const APART: bool>(mut into: *mut u8, mut from: *const u8
 }
 
 /// # Safety
-/// `into` and `from` mapped for `count` bytes; overlapping only where `into` is above `from`.
+/// `into` and `from` mapped for `count` bytes; overlapping only if `into` is above `from`.
 unsafe fn copy_backward(into: *mut u8, from: *const u8, count: usize) {
     // SAFETY: from the end down: words, then bytes.
     unsafe {

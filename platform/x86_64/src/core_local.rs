@@ -34,9 +34,9 @@ pub(crate) struct CoreBlock {
     pub(crate) exit_cycles: AtomicU64,
     /// The event word: written by interrupt entries, taken by the core's loop.
     pub(crate) events: Cell<u64>,
-    /// Address of the interrupt controller's end-of-interrupt register; 0 where it is a model-specific register.
+    /// Address of the interrupt controller's end-of-interrupt register; 0 if it is a model-specific register.
     pub(crate) end_of_interrupt: Cell<u64>,
-    /// Not 0 where SMAP is on and CLAC exists.
+    /// Not 0 if SMAP is on and CLAC exists.
     pub(crate) has_smap: Cell<u64>,
     /// Turns that are left to its piece of work; see `turns.rs`.
     pub(crate) turns: Cell<u32>,

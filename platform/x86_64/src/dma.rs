@@ -50,14 +50,14 @@ impl DmaBuffer {
     /// Takes at least `bytes` of it, up to 128 MiB.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none.
+    /// [`OutOfMemory`] if there is none.
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, OutOfMemory> {
         let pages = bytes.div_ceil(PAGE_BYTES).max(1).checked_next_power_of_two().ok_or(OutOfMemory)?;
         let frame = Frame::allocate(pages.trailing_zeros() as u8)?;
         Ok(DmaBuffer { bytes: frame.bytes(), frame })
     }
 
-    /// The address of a byte, or `None` where `bytes` from there on do not fit.
+    /// The address of a byte, or `None` if `bytes` from there on do not fit.
     #[inline(always)]
     fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;

@@ -100,7 +100,7 @@ fn on_nmi(frame: &KernelFrame) {
 }
 
 impl KernelFrame {
-    /// True where kernel code was interrupted.
+    /// True if kernel code was interrupted.
     pub(crate) fn is_kernels(&self) -> bool {
         self.cs & 3 == 0
     }
@@ -126,7 +126,7 @@ pub(crate) fn dump_stuck(frame: &KernelFrame, ms: u64) {
 
 const DOUBLE_FAULT: u64 = 8;
 
-/// True where a double fault came from a push into the guard below this core's stack.
+/// True if a double fault came from a push into the guard below this core's stack.
 fn overflowed_stack(frame: &KernelFrame) -> bool {
     guard::is_below_stack(frame.rsp) && guard::is_below_stack(read_cr2())
 }

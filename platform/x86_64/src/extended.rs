@@ -28,7 +28,7 @@ const XSTATE_BV: usize = 512;
 const CONTROL_WORD_RESET: u16 = 0x37f;
 const MXCSR_RESET: u32 = 0x1f80;
 
-/// Enabled components; 0 where the processor has FXSAVE only.
+/// Enabled components; 0 if the processor has FXSAVE only.
 static MASK: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
 static MXCSR_VALID: AtomicU32 = AtomicU32::new(0xffbf);
@@ -61,12 +61,12 @@ pub(crate) fn start() {
     MXCSR_VALID.store(if valid == 0 { 0xffbf } else { valid }, Ordering::Relaxed);
 }
 
-/// True where the kernel may use the registers of AVX, after having saved what is in them.
+/// True if the kernel may use the registers of AVX, after having saved what is in them.
 pub(crate) fn has_avx() -> bool {
     MASK.load(Ordering::Relaxed) & 4 != 0
 }
 
-/// Components that are on in this kernel; 0 where the processor has no XSAVE.
+/// Components that are on in this kernel; 0 if the processor has no XSAVE.
 pub(crate) fn components() -> u64 {
     MASK.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
 //! Points to which a core returns when the work above them fails, so that a failure ends that work and not the machine.
 //!
 //! [`guarded`] is a call for the compiler: it returns once, by either way. Behind a failure the stack above the point is forgotten, not
-//! unwound: nothing on it is dropped. So what was open then stays open for ever; the failure is contained only where nothing of this
+//! unwound: nothing on it is dropped. So what was open then stays open for ever; the failure is contained only if nothing of this
 //! layer was ([`judge`]), and whoever has set the judge answers for the layers above.
 //!
 //! Stacks: the heap and the runtime's locks are not entered with little stack left. The work that uses up a stack so fails at such a
@@ -62,7 +62,7 @@ gyre_resume:
 );
 
 unsafe extern "C" {
-    /// Makes this the core's point, calls `work`, makes the point before the core's again and answers 0; 1 where the core came back by
+    /// Makes this the core's point, calls `work`, makes the point before the core's again and answers 0; 1 if the core came back by
     /// `gyre_resume`.
     fn gyre_guarded(work: extern "C" fn(*mut u8), context: *mut u8) -> u64;
     /// Goes back to a point of this core.
@@ -87,7 +87,7 @@ extern "C" fn run<F: FnMut()>(context: *mut u8) {
 /// Runs `work`, once.
 ///
 /// # Errors
-/// [`GivenUp`] where it failed and the failure was contained. [`last_failure`] tells about it.
+/// [`GivenUp`] if it failed and the failure was contained. [`last_failure`] tells about it.
 #[inline(always)]
 pub fn guarded<F: FnMut()>(mut work: F) -> Result<(), GivenUp> {
     // SAFETY: the frame of the call stays until it returns, once, by either way.
@@ -167,7 +167,7 @@ pub(crate) fn is_below_stack(address: u64) -> bool {
     (start.saturating_sub(OVERFLOW_BYTES)..start + 64).contains(&address)
 }
 
-/// A point at which the work in hand may fail, with nothing open: where the stack is nearly used up, or where another core asked this one
+/// A point at which the work in hand may fail, with nothing open: if the stack is nearly used up, or if another core asked this one
 /// to end its work. Whoever takes a lock passes it before. One comparison tells of both.
 #[inline(always)]
 pub fn failure_point() {

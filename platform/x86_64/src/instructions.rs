@@ -113,7 +113,7 @@ pub(crate) fn halt_forever() -> ! {
     }
 }
 
-/// CPUID leaf and subleaf: eax, ebx, ecx, edx; zeros where the leaf does not exist.
+/// CPUID leaf and subleaf: eax, ebx, ecx, edx; zeros if the leaf does not exist.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let limit = core::arch::x86_64::__cpuid(leaf & 0xffff_0000).eax;
     if limit < leaf {

@@ -10,7 +10,7 @@ pub fn interrupt_window() {
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
 }
 
-/// Waits for an interrupt; returns at once where events wait to be taken.
+/// Waits for an interrupt; returns at once if events wait to be taken.
 ///
 /// A wake-up between the look and the halt is not lost: interrupts stay off until the halt itself (STI's shadow, SDM vol. 2 STI).
 #[inline]

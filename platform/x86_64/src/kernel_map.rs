@@ -54,7 +54,7 @@ pub(crate) fn root() -> u64 {
     ROOT.load(Ordering::Acquire)
 }
 
-/// True where a page is mapped at a kernel address.
+/// True if a page is mapped at a kernel address.
 pub(crate) fn is_mapped(va: u64) -> bool {
     let root = root();
     // SAFETY: kernel tables are never freed.
@@ -96,7 +96,7 @@ fn map_range(va: u64, pa: u64, bytes: u64, rights: u64) -> Result<(), OutOfMemor
 /// Makes the kernel's half. `delta` is the distance of the image from its link address; `shared` is memory that is not free and yet written.
 ///
 /// # Errors
-/// [`OutOfMemory`] where the boot memory is too small.
+/// [`OutOfMemory`] if the boot memory is too small.
 pub(crate) fn build(
     delta: u64,
     memory: &[MemoryRegion],
@@ -161,7 +161,7 @@ pub(crate) enum Foreign {
 /// Maps whole lots of other holders at their place in the direct map, and describes their frames as foreign.
 ///
 /// # Errors
-/// [`OutOfMemory`] where there is none for tables.
+/// [`OutOfMemory`] if there is none for tables.
 pub(crate) fn map_foreign(region: &MemoryRegion) -> Result<Foreign, OutOfMemory> {
     NEXT_DEVICE.with(|_| {
         let mut pages = (region.start.0..region.start.0 + region.bytes).step_by(PAGE_BYTES);
@@ -179,7 +179,7 @@ fn is_known_foreign(pa: u64) -> bool {
     is_mapped(raw::info_address(pa)) && raw::is_foreign(pa)
 }
 
-/// True where a region meets the image, which the direct map leaves out.
+/// True if a region meets the image, which the direct map leaves out.
 pub(crate) fn is_image(region: &MemoryRegion) -> bool {
     let (start, end) = image_bounds();
     let first = slot_of(start).map_or(0, |slot| (slot.get() & ADDRESS) / LARGE_BYTES * LARGE_BYTES);
@@ -247,7 +247,7 @@ fn map_fresh(start: u64, bytes: u64) -> Result<(), OutOfMemory> {
 /// Maps device memory, uncached, and returns the address of its first byte. Never unmapped.
 ///
 /// # Errors
-/// [`OutOfMemory`] where there is none for tables.
+/// [`OutOfMemory`] if there is none for tables.
 pub(crate) fn map_device(pa: u64, bytes: u64) -> Result<u64, OutOfMemory> {
     let first = pa / PAGE * PAGE;
     let length = (pa + bytes).next_multiple_of(PAGE) - first;
@@ -263,7 +263,7 @@ pub(crate) fn map_device(pa: u64, bytes: u64) -> Result<u64, OutOfMemory> {
 /// Maps a page of 2 MiB at an address of the device area, with this entry.
 ///
 /// # Errors
-/// [`OutOfMemory`] where there is none for tables.
+/// [`OutOfMemory`] if there is none for tables.
 pub(crate) fn map_lot(va: u64, entry: u64) -> Result<(), OutOfMemory> {
     set_entry(va, 2, entry)
 }

@@ -13,7 +13,7 @@ impl<T: Copy, const N: usize> List<T, N> {
         List { items: [filler; N], count: 0 }
     }
 
-    /// Adds a thing at the end; `None` where no place is left.
+    /// Adds a thing at the end; `None` if no place is left.
     pub(crate) fn push(&mut self, item: T) -> Option<()> {
         *self.items.get_mut(self.count)? = item;
         self.count += 1;

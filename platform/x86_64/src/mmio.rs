@@ -39,7 +39,7 @@ impl Mmio {
     /// Maps device memory. The mapping stays for good.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Protocol`] where the range overlaps the zone's memory.
+    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Protocol`] if the range overlaps the zone's memory.
     pub(crate) fn map(pa: Pa, bytes: u64) -> Result<Mmio, DeviceError> {
         let end = pa.0.checked_add(bytes).filter(|end| *end <= 1 << 46).ok_or(DeviceError::Protocol)?;
         let zone = crate::zone();
@@ -51,7 +51,7 @@ impl Mmio {
         Ok(Mmio { start, bytes })
     }
 
-    /// A part of it, or `None` where it does not fit.
+    /// A part of it, or `None` if it does not fit.
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Mmio> {
         let end = (offset as u64).checked_add(bytes as u64)?;
         (end <= self.bytes).then(|| Mmio { start: self.start + offset as u64, bytes: bytes as u64 })

@@ -64,7 +64,7 @@ static TABLES: SpinLock<[Option<(PciAddress, Mmio)>; TABLES_MAX]> = SpinLock::ne
 /// Sends entry `table_entry` of the device's MSI-X table to `core` and returns the line: the bit of [`Events`] that it sets there.
 ///
 /// # Errors
-/// [`DeviceError::NoInterrupt`] where the device has no such entry or the core does not run, [`DeviceError::NoLine`] where the
+/// [`DeviceError::NoInterrupt`] if the device has no such entry or the core does not run, [`DeviceError::NoLine`] if the
 /// core has none left, and those of mapping the table.
 pub fn attach_interrupt(device: &PciDevice, table_entry: u16, core: usize) -> Result<u32, DeviceError> {
     if !is_online(core) {
@@ -220,7 +220,7 @@ fn find_capability(device: &PciDevice) -> Option<u16> {
 /// Takes a line that no device has, for an interrupt of another kind; it is never given back. The core must be one that never leaves.
 ///
 /// # Errors
-/// [`DeviceError::NoLine`] where the core has none left.
+/// [`DeviceError::NoLine`] if the core has none left.
 pub fn reserve_line(core: usize) -> Result<u32, DeviceError> {
     if core >= CORES_MAX { Err(DeviceError::NoLine) } else { take_line(core) }
 }

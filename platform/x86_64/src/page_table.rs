@@ -166,7 +166,7 @@ impl PageTable {
     /// it could be written here: then the caller flushes TLBs.
     ///
     /// # Errors
-    /// [`MapError::BadAddress`] where no large page starts; others as for [`PageTable::map_large`]. Nothing changes then.
+    /// [`MapError::BadAddress`] if no large page starts there; others as for [`PageTable::map_large`]. Nothing changes then.
     pub fn share_large(&mut self, other: &mut PageTable, va: Va) -> Result<bool, MapError> {
         let from = self.find_large(va).ok_or(MapError::BadAddress)?;
         // SAFETY: `&mut other` keeps its tables; new ones are zeroed frames of ours.
@@ -199,7 +199,7 @@ impl PageTable {
     /// Replaces a large page by single pages with the same rights. No flush is needed: every address leads where it led.
     ///
     /// # Errors
-    /// [`MapError::OutOfMemory`]; [`MapError::BadAddress`] where no large page starts.
+    /// [`MapError::OutOfMemory`]; [`MapError::BadAddress`] if no large page starts there.
     pub fn split_large(&mut self, va: Va) -> Result<(), MapError> {
         let slot = self.find_large(va).ok_or(MapError::BadAddress)?;
         let table = take_table().ok_or(MapError::OutOfMemory)?;
@@ -296,7 +296,7 @@ impl PageTable {
         self.root.query(va)
     }
 
-    /// Whether the program may write the page that holds `va`; `None` where nothing is mapped.
+    /// Whether the program may write the page that holds `va`; `None` if nothing is mapped.
     #[inline]
     pub fn writable(&self, va: Va) -> Option<bool> {
         let (slot, _) = find_user(self.root.0, va)?;
@@ -364,7 +364,7 @@ fn is_bad_frame(pa: Pa) -> bool {
     !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0
 }
 
-/// True where a table of the last level maps nothing.
+/// True if a table of the last level maps nothing.
 fn is_empty_table(table: u64) -> bool {
     // SAFETY: a table that an upper entry names.
     (0..LARGE_BYTES / PAGE_BYTES as u64).all(|index| unsafe { Slot::of(table, index) }.get() & PRESENT == 0)

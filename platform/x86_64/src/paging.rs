@@ -136,7 +136,7 @@ pub(crate) fn index(va: u64, level: u32) -> u64 {
     va >> (3 + 9 * level) & (ENTRIES - 1)
 }
 
-/// Finds the entry that maps `va`: of the last level, or of a large page. `None` where a table is missing.
+/// Finds the entry that maps `va`: of the last level, or of a large page. `None` if a table is missing.
 ///
 /// # Safety
 /// `root` must be a root of this kernel's tables, and nobody frees tables meanwhile.
@@ -159,7 +159,7 @@ pub(crate) unsafe fn find(root: u64, va: u64) -> Option<(Slot, u32)> {
     Some((unsafe { Slot::of(table, index(va, 1)) }, 1))
 }
 
-/// Finds the entry of `level` for `va` and makes the tables on the way; `upper` are the rights of upper entries. `None` where
+/// Finds the entry of `level` for `va` and makes the tables on the way; `upper` are the rights of upper entries. `None` if
 /// `new_table` has none left.
 ///
 /// # Safety

@@ -62,7 +62,7 @@ pub struct ListedFunction {
     pub address: PciAddress,
     /// Its identity.
     pub id: PciId,
-    /// The function, where it is the zone's.
+    /// The function, if it is the zone's.
     pub device: Option<PciDevice>,
 }
 
@@ -165,7 +165,7 @@ pub fn pci_listing() -> &'static [ListedFunction] {
     FUNCTIONS.get().map_or(&[], |found| found.listing.as_slice())
 }
 
-/// True where the address register keeps what is written: a machine with PCI.
+/// True if the address register keeps what is written: a machine with PCI.
 fn ports_answer() -> bool {
     PORTS.with(|()| {
         // SAFETY: PCI's own register, on machines without PCI nobody's.
@@ -203,7 +203,7 @@ fn look(address: PciAddress, found: &mut Found) -> Option<PciDevice> {
     Some(candidate)
 }
 
-/// Looks at a function, and behind it where it is a bridge. Returns whether the device has more functions.
+/// Looks at a function, and behind it if it is a bridge. Returns whether the device has more functions.
 fn scan_function(address: PciAddress, found: &mut Found, depth: u8) -> bool {
     let Some(candidate) = look(address, found) else { return false };
     let header = candidate.config_read8(14);
@@ -216,7 +216,7 @@ fn scan_function(address: PciAddress, found: &mut Found, depth: u8) -> bool {
 
 macro_rules! config {
     ($($read:ident $write:ident $mmio_read:ident $mmio_write:ident $input:ident $output:ident $t:ty),*) => {$(
-        /// Reads its configuration space; all ones where nothing answers.
+        /// Reads its configuration space; all ones if nothing answers.
         pub fn $read(&self, offset: u16) -> $t {
             if let Some((space, place)) = self.place(offset) {
                 return space.$mmio_read(place);
@@ -298,7 +298,7 @@ impl PciDevice {
     /// Physical address and length of a memory base address register.
     ///
     /// # Errors
-    /// [`DeviceError::NoBar`] where it is absent, for ports, or without an address.
+    /// [`DeviceError::NoBar`] if it is absent, for ports, or without an address.
     pub fn bar_range(&self, number: u8) -> Result<(Pa, u64), DeviceError> {
         self.memory_register(number)?.range()
     }
@@ -306,7 +306,7 @@ impl PciDevice {
     /// Reads a memory register and measures its length.
     ///
     /// # Errors
-    /// [`DeviceError::NoBar`] where it is none or for ports.
+    /// [`DeviceError::NoBar`] if it is none or for ports.
     pub(crate) fn memory_register(&self, number: u8) -> Result<MemoryRegister, DeviceError> {
         let limit = if self.config_read8(14) & 0x7f == 0 { 6 } else { 2 };
         if number >= limit {
@@ -355,7 +355,7 @@ impl PciDevice {
     /// Maps the memory of a base address register and lets the device answer there. Map each once: mappings stay.
     ///
     /// # Errors
-    /// [`DeviceError::NoBar`], [`DeviceError::OutOfMemory`], or [`DeviceError::Protocol`] where it lies over the zone's memory.
+    /// [`DeviceError::NoBar`], [`DeviceError::OutOfMemory`], or [`DeviceError::Protocol`] if it lies over the zone's memory.
     pub fn bar(&self, number: u8) -> Result<Mmio, DeviceError> {
         let (start, bytes) = self.bar_range(number)?;
         let memory = Mmio::map(start, bytes)?;

@@ -49,11 +49,11 @@ fn first_free(devices: &[PciDevice], tables: &Tables) -> u64 {
 
 /// A memory base address register as it stands.
 pub(crate) struct MemoryRegister {
-    /// Address; 0 where the firmware gave none.
+    /// Address; 0 if the firmware gave none.
     pub(crate) start: u64,
-    /// Length in bytes; 0 where there is no register.
+    /// Length in bytes; 0 if there is no register.
     pub(crate) bytes: u64,
-    /// True where it takes two registers.
+    /// True if it takes two registers.
     pub(crate) is_wide: bool,
 }
 
@@ -61,7 +61,7 @@ impl MemoryRegister {
     /// Its range.
     ///
     /// # Errors
-    /// [`DeviceError::NoBar`] where it has no address or an impossible one.
+    /// [`DeviceError::NoBar`] if it has no address or an impossible one.
     pub(crate) fn range(&self) -> Result<(gyre_platform::Pa, u64), DeviceError> {
         let good = self.start != 0 && self.bytes.is_power_of_two() && self.start.is_multiple_of(self.bytes);
         if good { Ok((gyre_platform::Pa(self.start), self.bytes)) } else { Err(DeviceError::NoBar) }

@@ -6,7 +6,7 @@ const PLAUSIBLE_KHZ: core::ops::Range<u64> = 100_000..10_000_000;
 /// The range in words, for the error message.
 pub(crate) const EXPECTED: &str = "the clock's rate in kHz, 100000 to 9999999";
 
-/// The rate, in kHz, where it can be one.
+/// The rate, in kHz, if it can be one.
 pub(crate) fn plausible(khz: u64) -> Option<u64> {
     PLAUSIBLE_KHZ.contains(&khz).then_some(khz)
 }

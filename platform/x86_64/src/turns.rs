@@ -6,7 +6,7 @@
 use crate::core_local::{offset, this_core};
 use core::arch::asm;
 
-/// Takes a turn of the piece of work in hand; false where none is left. A work that nobody marked has no end of turns.
+/// Takes a turn of the piece of work in hand; false if none is left. A work that nobody marked has no end of turns.
 #[inline(always)]
 pub fn take_turn() -> bool {
     // SAFETY: the word is this core's own.

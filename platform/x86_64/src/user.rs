@@ -66,7 +66,7 @@ pub(crate) fn prepare_core() {
 /// The number that RDTSCP puts into rcx.
 pub(crate) const TSC_AUX: u32 = 0xc000_0103;
 
-/// True where programs learn the number of their core by RDTSCP.
+/// True if programs learn the number of their core by RDTSCP.
 pub(crate) fn tells_core() -> bool {
     cpuid(0x8000_0001, 0)[3] >> 27 & 1 == 1
 }
@@ -207,8 +207,8 @@ fn decode(core: &CoreBlock, table: &TableRoot) -> Trap {
 
 /// A fault of a program by its saved privilege level, whatever the code says.
 ///
-/// U=0 then means that an emulator read the program's stack with the kernel's rights (IRET, RET FAR). Where that page is missing it
-/// is an ordinary fault. Where it is present, SMAP refused, and mapping it will not help: that is a protection fault, so that no
+/// U=0 then means that an emulator read the program's stack with the kernel's rights (IRET, RET FAR). If that page is missing it
+/// is an ordinary fault. If it is present, SMAP refused, and mapping it will not help: that is a protection fault, so that no
 /// pager repeats it for ever.
 fn decode_page_fault(code: u64, table: &TableRoot) -> Trap {
     let address = read_cr2();

@@ -14,7 +14,7 @@ const RAM: u32 = 1;
 pub(crate) struct StartInfo {
     /// Physical address of the command line; 0 for none.
     pub(crate) command_line: u64,
-    /// Physical address of ACPI's root pointer; 0 where the loader does not know.
+    /// Physical address of ACPI's root pointer; 0 if the loader does not know.
     pub(crate) root_pointer: u64,
     /// Boot modules.
     pub(crate) modules: [MemoryRegion; MODULES_MAX],
@@ -36,7 +36,7 @@ fn long(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
-/// Reads start_info; `None` where it is not one, or has no memory map (version 0).
+/// Reads start_info; `None` if it is not one, or has no memory map (version 0).
 pub(crate) fn read(view: &dyn PhysicalView, address: u64) -> Option<StartInfo> {
     let head = view.bytes(address, 56)?;
     if word(head, 0)? != MAGIC || word(head, 4)? < 1 {

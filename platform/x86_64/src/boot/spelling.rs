@@ -3,7 +3,7 @@
 /// Longer words are not compared.
 const WORD_MAX: usize = 32;
 
-/// The nearest of the known words, where one is near: a quarter of its letters and one more may differ.
+/// The nearest of the known words, if one is near: a quarter of its letters and one more may differ.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.filter_map(|candidate| {
         let distance = distance(word.as_bytes(), candidate.as_bytes())?;

@@ -56,7 +56,7 @@ struct Facts {
 }
 
 static FACTS: Once<Facts> = Once::new();
-/// The PCI functions of the zone, where the command line lists them.
+/// The PCI functions of the zone, if the command line lists them.
 static DEVICES: Once<Devices> = Once::new();
 
 unsafe extern "Rust" {
@@ -74,12 +74,12 @@ pub fn zone() -> &'static ZoneDescription {
     &facts().zone
 }
 
-/// The command line that the loader gave; empty where it gave none.
+/// The command line that the loader gave; empty if it gave none.
 pub fn command_line() -> &'static str {
     facts().command_line.as_str()
 }
 
-/// The first boot module; empty where there is none.
+/// The first boot module; empty if there is none.
 pub fn boot_module() -> &'static [u8] {
     let module = facts().module;
     // SAFETY: the module is mapped read-only for good and nobody else's.

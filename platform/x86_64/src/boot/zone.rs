@@ -20,7 +20,7 @@ impl Regions {
         Regions { list: [MemoryRegion { start: Pa(0), bytes: 0 }; REGIONS_MAX], count: 0 }
     }
 
-    /// Adds whole pages of a range, or nothing where no page or no place is left. The largest ranges are kept.
+    /// Adds whole pages of a range, or nothing if no page or no place is left. The largest ranges are kept.
     pub(crate) fn add(&mut self, start: u64, end: u64) {
         let start = start.max(LOW_END).next_multiple_of(PAGE);
         let end = end.min(PHYSICAL_END) / PAGE * PAGE;
@@ -66,7 +66,7 @@ impl Regions {
     }
 }
 
-/// True where one of the ranges holds all from `start` to `end`.
+/// True if one of the ranges holds all from `start` to `end`.
 pub(crate) fn holds(ranges: &[MemoryRegion], start: u64, end: u64) -> bool {
     ranges.iter().any(|range| range.start.0 <= start && end <= range.start.0 + range.bytes)
 }

@@ -189,7 +189,7 @@ impl Core {
         }
         self.extended.load();
         self.own.load();
-        // SAFETY: a `Core` exists only where the processor has guests; its block holds it back from all but its table's memory and
+        // SAFETY: a `Core` exists only if the processor has guests; its block holds it back from all but its table's memory and
         // the ports and registers of its options; the areas are its own pages.
         let stay = unsafe { entry::run(&Areas { block, host_save, host_state }, &mut self.registers) };
         self.own.leave();

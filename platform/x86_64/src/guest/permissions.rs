@@ -1,4 +1,4 @@
-//! Which ports and model-specific registers a guest reaches by itself: maps with a bit for each, set where the guest is held back
+//! Which ports and model-specific registers a guest reaches by itself: maps with a bit for each, set if the guest is held back
 //! (APM vol. 2, 15.10 and 15.11). All are held back but those of a list.
 
 /// Bytes of the map of ports: 64 Ki bits, and one more page for accesses that begin at the last port.

@@ -39,7 +39,7 @@ pub fn viewing(viewer: u32) -> Viewing {
 /// Charges the current activity and returns who that is.
 ///
 /// # Errors
-/// [`OutOfMemory`] where its budget is spent.
+/// [`OutOfMemory`] if its budget is spent.
 #[inline]
 pub(crate) fn charge(bytes: usize) -> Result<u32, OutOfMemory> {
     METER.get().map_or(Ok(UNCHARGED), |meter| meter.charge(bytes))
@@ -78,7 +78,7 @@ impl Frame {
     /// Takes `2^order` zeroed frames, charged to the current activity.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 128 MiB.
+    /// [`OutOfMemory`] if there is none, the payer's budget is spent, or the order is beyond 128 MiB.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
         Frame::take(order, true, Kind::Fixed)
     }
@@ -194,7 +194,7 @@ impl Frame {
         self.word.leave_now(METER.get().map(|meter| *meter as &dyn MemoryMeter), viewer, self.bytes());
     }
 
-    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    /// Comes or goes as the last page of a viewing did: true, and done, if it is like that one. See [`Viewing::note`].
     #[inline(always)]
     pub fn pass_like(&self, like: Like) -> bool {
         self.word.pass_like(like)
@@ -211,7 +211,7 @@ impl Frame {
         self.word.leave(viewing, self.bytes());
     }
 
-    /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
+    /// As [`Frame::leave`] if it is the last one, who goes on paying; false, and nothing done, if that is not so.
     #[inline]
     pub fn leave_last(&self) -> bool {
         self.word.leave_last()
@@ -272,12 +272,12 @@ impl Frame {
         count
     }
 
-    /// Copies to `offset` from `start` of another frame, both as for [`Frame::write_shared`]; returns the bytes copied, fewer where one ends.
+    /// Copies to `offset` from `start` of another frame, both as for [`Frame::write_shared`]; returns the bytes copied, fewer if one ends.
     #[inline]
     pub fn copy_from(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
         let count = count.min(self.bytes().saturating_sub(offset)).min(from.bytes().saturating_sub(start));
         let into = self.memory.as_ptr().wrapping_add(offset);
-        // SAFETY: both ranges lie inside their frames. Where both are one frame the bytes copied are those of no certain moment.
+        // SAFETY: both ranges lie inside their frames. If both are one frame the bytes copied are those of no certain moment.
         unsafe { crate::copy::copy_shared(into, from.memory.as_ptr().wrapping_add(start), count) };
         count
     }
@@ -292,7 +292,7 @@ impl Frame {
         count
     }
 
-    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` if it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         let place = self.place(offset, 4).filter(|_| offset.is_multiple_of(4))?;
         // SAFETY: aligned, inside the frame; others change it by machine instructions only.
@@ -326,7 +326,7 @@ impl Frame {
         self.memory.as_ptr()
     }
 
-    /// The address of a byte for volatile access, or `None` where `bytes` from there on do not fit.
+    /// The address of a byte for volatile access, or `None` if `bytes` from there on do not fit.
     #[inline(always)]
     pub(crate) fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;

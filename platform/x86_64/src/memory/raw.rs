@@ -58,7 +58,7 @@ pub fn free_bytes() -> usize {
     FREE_FRAMES.load(Relaxed) * PAGE_BYTES
 }
 
-/// True where `2^order` frames may be taken for pages.
+/// True if `2^order` frames may be taken for pages.
 #[inline]
 pub(crate) fn is_above_floor(order: u8) -> bool {
     FREE_FRAMES.load(Relaxed) >= FLOOR_FRAMES.load(Relaxed) + (1 << order)

@@ -91,7 +91,7 @@ impl CoreHeap {
         CoreHeap { partial: [null_mut(); CLASSES.len()] }
     }
 
-    /// Takes an object, or null where no frames are left.
+    /// Takes an object, or null if no frames are left.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: usize) -> *mut u8 {
         if self.partial[class].is_null() && !self.collect(class) && !self.grow(class) {
