@@ -36,9 +36,10 @@ const CLOSE: u64 = 2;
 /// `flow(sink, share, cookie) -> flow`.
 ///
 /// # Errors
-/// EBADF, EINVAL for a share out of bounds and for what cannot be written so; ENFILE, EMFILE. If the asynchronous I/O resource has too much under way for the caller, the
-/// flow is there and has ended with EAGAIN. EAGAIN of the call itself, or of a flow that has begun: the tenant's overload controller has refused it, or ended
-/// it early; what has arrived is true, and another flow may go on behind it. A flow ends with EFBIG if its sink would become longer than the caller's RLIMIT_FSIZE.
+/// EBADF, EINVAL for a share out of bounds and for what cannot be written so; ENFILE, EMFILE. If the asynchronous I/O resource has too much
+/// under way for the caller, the flow is there and has ended with EAGAIN. EAGAIN of the call itself, or of a flow that has begun: the
+/// tenant's overload controller has refused it, or ended it early; what has arrived is true, and another flow may go on behind it. A flow
+/// ends with EFBIG if its sink would become longer than the caller's RLIMIT_FSIZE.
 ///
 /// `group` is the aggregate in which the caller stands: the flow has its share within that one's.
 pub async fn flow(thread: &Arc<Thread>, group: Option<Group>, a: Arguments) -> Outcome {
