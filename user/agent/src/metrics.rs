@@ -375,7 +375,7 @@ impl Page {
         self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
         let events = snapshot.address_spaces.iter();
         let events = events.map(|event| (vec![("event", event.name.clone())], event.count as f64));
-        self.family("gyre_address_space_events_total", "counter", "What address spaces did.", events);
+        self.family("gyre_address_space_events_total", "counter", "Events of address spaces.", events);
         let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
         let made = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.made as f64));

@@ -71,7 +71,7 @@ fn parts(bill: &Bill) -> String {
     ];
     let groups = parts
         .map(|(name, cycles)| Group { name: name.into(), values: vec![bill::percent(cycles, bill.machine_cycles)] });
-    plot::bars("Who is billed for the machine's cycles", " %", &["cycles"], &groups)
+    plot::bars("Parts of the machine's cycles by the bill that they are on", " %", &["cycles"], &groups)
 }
 
 #[cfg(test)]

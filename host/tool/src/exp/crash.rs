@@ -263,7 +263,7 @@ fn report(sums: &Sums, wanted: u32) -> Report {
         row("synced rounds of writes through a mapping", sums.rounds).goal("> 0", sums.rounds > 0),
         row("crashes after which something synced was missing", sums.lost.len() as u64).goal("0", sums.lost.is_empty()),
     ]);
-    report.plot("crash.svg", plot::bars("What was found after crashes", "", &["disks"], &found(sums)));
+    report.plot("crash.svg", plot::bars("Findings after crashes", "", &["disks"], &found(sums)));
     report.notes.extend(sums.lost.iter().take(5).cloned());
     report.lines = Some(format!("{HEAD}\n{}", sums.lines));
     report.notes.push("Each crash is a line of [results/crash.csv](../../results/crash.csv).".into());

@@ -27,7 +27,7 @@ const RESOURCE_BOUND: f64 = 3.0;
 /// A resource that has less of the machine, percent, is shown without a bound: what came to it hardly ever waited.
 const BOUND_FROM_PERCENT: f64 = 1.0;
 const FILES_NOTE: &str = "First the processor's scheduler alone; with all schedulers, the resources in the readers' path (I/O streams, asynchronous I/O, ext2, file cache) have a scheduler of their own, worst-case \
-    fair by cycles and shares. What is in memory passes I/O streams and the file cache; ext2 is asked for names only, and asynchronous I/O for nothing. \
+    fair by cycles and shares. A read of what is in memory passes I/O streams and the file cache; ext2 is asked for names only, and asynchronous I/O for nothing. \
     `CPU at` is of both cores' time; `compute` are the programs.";
 
 /// Figs 9 to 11: by the processor's scheduler alone, then with one before each resource in the readers' path.
@@ -44,7 +44,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let first = report.figures.len();
     add_shares(&mut report, "CPU time of", &shares, 1.0);
     report.figures.iter_mut().skip(first).for_each(|figure| figure.name.insert_str(0, "all schedulers: "));
-    report.plot("file-shares-all.svg", plot_shares("The same with all schedulers", &shares));
+    report.plot("file-shares-all.svg", plot_shares("Shares of files with all schedulers", &shares));
     if let Some(found) = breakdown::add(&mut report, &measured.window) {
         READ_PATH.iter().for_each(|name| add_relative(&mut report, name, &found.relative(name), found.percent(name)));
         report.figures.extend(found.figures());

@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "flood",
     title: "A packet flood at a neighbour, beside Linux with control groups",
     paper: "",
-    shows: "Who is flooded pays for the flood, and its neighbours do not.",
+    shows: "A tenant that is flooded pays for the flood, and its neighbours do not.",
     run,
 };
 

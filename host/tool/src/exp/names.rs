@@ -46,7 +46,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let Some(((linux_rest, gyre_rest), attacked)) = outcomes.split_first() else { return Ok(report) };
     for ((_, case), (linux, gyre)) in CASES.iter().skip(1).zip(attacked) {
         let ours = gyre.p99_us / gyre_rest.p99_us.max(0.001);
-        let grown = Figure::new(format!("p99 where {case}, times that without"), ours, 2, "");
+        let grown = Figure::new(format!("p99 while {case}, times that without"), ours, 2, "");
         let grown = grown.linux(linux.p99_us / linux_rest.p99_us.max(0.001));
         report.figures.push(grown.goal(format!("<= {RATIO_MAX}"), ours <= RATIO_MAX));
     }

@@ -15,7 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "stream-shares",
     title: "Three readers of cached files, divided by bytes",
     paper: "",
-    shows: "What moves data by reference is divided by bytes and shares.",
+    shows: "Work that moves data by reference is divided by bytes and shares.",
     run,
 };
 

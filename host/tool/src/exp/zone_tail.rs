@@ -246,7 +246,7 @@ fn report(ours: &Outcome, linux: &Outcome, fixed: &Outcome) -> Report {
     report.lines = Some(csv(&[("zones", day), ("linux", rival), ("cpusets", still)]));
     report.notes.push(format!(
         "Four virtual processors on two cores of a shared host, so that times are compared on one machine only: the upper threshold is {UPPER} times \
-         the p99 at half of what one core serves, the load of the day between {NIGHT} and {PEAK} of a core. The same plug-in decides for zones \
+         the p99 at half of what one core serves, the load of the day between {NIGHT} and {PEAK} of a core. One plug-in decides for zones \
          and for Linux, where the programs are bound anew; with cpusets the service has two cores all day. Batch work: faults, names of files, \
          computing. The paper's thresholds are 160 and 200 ms."
     ));

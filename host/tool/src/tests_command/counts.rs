@@ -23,7 +23,7 @@ const FILE: &str = "tests/counts.toml";
 const HEAD: &str = "\
 # How many checks each suite has at least; fewer are a failure of `gyre test`, which tells how many did not run.
 # Written by `gyre test --count`. `host` counts all tests that boot nothing, rounded down.
-# Where a count depends on the host, this holds what the poorest host has.
+# If a count depends on the host, this holds what the poorest host has.
 
 ";
 /// The count of the host is rounded down to a multiple of this: a change may remove a test or two without a word.

@@ -1,5 +1,5 @@
 "use strict";
-/* What all pages share. Texts get into a page as text only; control characters and those that turn its direction are shown, not obeyed. */
+/* All pages share this. Texts get into a page as text only; control characters and those that turn its direction are shown, not obeyed. */
 const PALETTE = ["#d9a400", "#7f8ea3", "#b8693a", "#3b82f6", "#10b981", "#a855f7", "#ef4444", "#14b8a6"];
 const OTHERS = { system: "#5d6470", infrastructure: "#7c3aed", scheduling: "#2563eb", interrupt: "#0891b2", unattributed: "#dc2626", idle: "transparent" };
 const REST = "#9aa0a9";
