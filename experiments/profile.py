@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Where a machine's cores are: reads their instruction pointers through QEMU's monitor and names them by the kernel's symbols.
+"""Finds the places at which a machine's cores are: reads their instruction pointers through QEMU's monitor and names them by the kernel's symbols.
 
     ./gyre run FILE --qemu=-qmp --qemu=unix:/tmp/qmp,server,nowait &
     experiments/profile.py /tmp/qmp KERNEL [SECONDS] [CORES]
 
 The machine is stopped for each sample, its clock with it. A core stops where a block of the interpreter ends: lines are exact to a
-block. The figures are for finding hot places; what counts is the bill, which samples nothing.
+block. The figures are for finding hot places; the bill counts, and it samples nothing.
 """
 import collections, json, random, re, socket, subprocess, sys, time
 

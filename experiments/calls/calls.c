@@ -1,4 +1,4 @@
-/* What calls of a kernel cost: reads of the time stamp counter around many of each. On an emulator that counts instructions as
+/* Measures the cost of calls of a kernel: reads of the time stamp counter around many of each. On an emulator that counts instructions as
  * nanoseconds (`-icount shift=0`) the counter counts instructions of one core, program and kernel together. `gyre exp calls` runs
  * this on Gyre and on Linux. Each line: "calls: NAME COUNT", the cheapest of several batches, divided by the calls in a batch.
  * "calls time": nanoseconds of the clock in their place, more batches, and only what `gyre exp files` shows. */

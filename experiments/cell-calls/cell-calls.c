@@ -1,7 +1,7 @@
-/* What calls and privileged instructions cost in a cell, and what it costs to become one, beside fork and exec (XOS, Tables I and II).
+/* Measures calls and privileged instructions in a cell, and becoming a cell, beside fork and exec (XOS, Tables I and II).
  * On an emulator that counts instructions as nanoseconds (`-icount shift=0`) the time stamp counter counts the instructions of all cores;
  * those that have nothing to do halt. Each line: "cell-calls: NAME COUNT", the least of several batches, for one call.
- * `gyre exp cell-calls` runs this as an ordinary process ("process"), which makes itself a cell where there are cells, and again by the
+ * `gyre exp cell-calls` runs this as an ordinary process ("process"), which makes itself a cell if there are cells, and again by the
  * launcher ("cell"). */
 #define _GNU_SOURCE
 #include "../../user/cell/include/gyre_cell.h"

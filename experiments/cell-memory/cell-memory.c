@@ -1,4 +1,4 @@
-/* What memory costs: a region is taken and one byte of each page is written, in random order (XOS, Fig. 3). "sbrk", "mmap" and "malloc"
+/* Measures the cost of memory: a region is taken and one byte of each page is written, in random order (XOS, Fig. 3). "sbrk", "mmap" and "malloc"
  * give back outside of the measured time, "malloc-free" within. On an emulator that counts instructions as nanoseconds (`-icount
  * shift=0`) the time stamp counter counts instructions. Each line: "cell-memory: GROUND-NAME-KIB COUNT", the least of some rounds, for a page.
  * Words: GROUND and the largest region in KiB; "small-pages" as a third one: without huge pages on Linux. */

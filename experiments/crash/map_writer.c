@@ -22,7 +22,7 @@ int main(int count, char **arguments) {
     if (map == MAP_FAILED) return 2;
     for (uint64_t round = 1;; round++) {
         write_round(map, round);
-        /* What was taken away and comes back is written, too. */
+        /* A page that was taken away and comes back is written, too. */
         if (round % 5 == 0 && madvise(map, PAGES * PAGE, MADV_PAGEOUT) != 0) return 3;
         if ((round % 2 ? msync(map, PAGES * PAGE, MS_SYNC) : fsync(file)) != 0) return 4;
         printf("@map %lu\n", round);

@@ -1,4 +1,4 @@
-/* A plugin of QEMU that counts the instructions of all programs and the kernel: whatever waits meanwhile, idling is none. Where the
+/* A plugin of QEMU that counts the instructions of all programs and the kernel: whatever waits meanwhile, idling is none. When the
  * machine executes the mark of files.c, the count so far is a line of the file that the argument `marks` names. Blocks of instructions are
  * counted as they begin, also those that a fault leaves in their middle. */
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* What programs get from a file system: small files made and removed, rows put into SQLite, trees packed and unpacked, fio. `gyre exp
+/* Measures a file system as programs use it: small files made and removed, rows put into SQLite, trees packed and unpacked, fio. `gyre exp
  * files` runs this on Gyre and on Linux with the programs of the same image. Each line: "files: NAME COUNT", the nanoseconds of one
  * piece of work, the least of several rounds. For "instructions" the emulator counts (count.c), whatever waits meanwhile: between marks
  * before the same work made small, before the work (of the last round), and after it; the line is "files: NAME@ COUNT" then, with the
@@ -202,14 +202,14 @@ static char *field(char *line, int number) {
     return line;
 }
 
-/* What fio shall do. */
+/* A task for fio. */
 struct job {
     const char *name, *pattern, *engine;
     /* Requests at a time: threads of psync, or the depth of one job's queue. */
     int depth, bytes, is_cached, is_direct;
 };
 
-/* Requests that a job makes: the whole file where they are large or in the cache, else a quarter. Fio tells its time in ms: 256 requests of
+/* Requests that a job makes: the whole file if they are large or in the cache, else a quarter. Fio tells its time in ms: 256 requests of
    64 KiB took 33 to 49. */
 static int requests_of(const struct job *job) { return (job->is_cached || job->bytes > 4096 ? 64 << 20 : 16 << 20) / job->bytes; }
 

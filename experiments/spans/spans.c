@@ -30,7 +30,7 @@ enum { BLOCKS_MAX = 1 << 22, PLACES = 1 << 23, PENDING_MAX = 1 << 22, MARKS_MAX 
 
 struct block { uint64_t address; uint32_t instructions; uint64_t runs[KINDS]; };
 struct mark { uint64_t address; int kind; };
-/* What a core has run since its span began, and which kind that span turned out to be. */
+/* A core: the blocks that it has run since its span began, and the kind that the span turned out to be. */
 struct core { uint32_t *pending; uint32_t count; int kind; uint64_t spans[KINDS]; } __attribute__((aligned(256)));
 
 static struct block *blocks;

@@ -29,7 +29,7 @@
 /* A source up to its end. */
 #define GYRE_TO_END UINT64_MAX
 
-/* What read() of a flow's descriptor gives once it has ended (then it is readable for poll and epoll): once, 0 bytes after that. */
+/* When a flow has ended its descriptor is readable for poll and epoll: read() gives this one time, and 0 bytes after that. */
 struct gyre_completion {
     uint64_t cookie; /* what gyre_flow was given */
     int64_t result;  /* the bytes that have arrived, or a negative errno: the first one that a source or the sink had */
@@ -82,7 +82,7 @@ static inline int gyre_checkpoint(const char *path) {
     return (int)syscall(GYRE_CHECKPOINT, GYRE_OWN_TENANT, path, path ? strlen(path) : 0);
 }
 
-/* The same, and drops it from memory; answers the bytes that were. */
+/* Makes a file durable, or with NULL all that this tenant has written, and drops it from memory; answers the bytes that were. */
 static inline int64_t gyre_evict(const char *path) {
     return syscall(GYRE_EVICT, GYRE_OWN_TENANT, path, path ? strlen(path) : 0);
 }
@@ -151,7 +151,7 @@ static inline void *gyre_channel_map(int end) {
 static inline int gyre_channel_unmap(int end, void *pages) { return (int)syscall(GYRE_CHANNEL_UNMAP, end, pages); }
 static inline int gyre_channel_close(int channel) { return (int)syscall(GYRE_CHANNEL_CLOSE, channel); }
 
-/* Who is at the other end, and how much has passed; 0, or -1 with errno. */
+/* Tells who is at the other end, and how much has passed; answers 0, or -1 with errno. */
 static inline int gyre_channel_figures(int end, struct gyre_channel_figures *figures) {
     return syscall(GYRE_CHANNEL_FIGURES, end, figures, sizeof *figures) < 0 ? -1 : 0;
 }
@@ -289,7 +289,7 @@ static inline void gyre_beat(struct gyre_beats *page, uint64_t took_ns) {
 
 #define GYRE_FIGURES_VERSION 1
 #define GYRE_RESOURCES_MAX 32
-/* Set in `flags` where a tenant has more processes than there are places for: the figures are the tenant's then. */
+/* This is set in `flags` if a tenant has more processes than there are places for: the figures are the tenant's then. */
 #define GYRE_OF_TENANT 1
 
 struct gyre_resource {

@@ -1,4 +1,4 @@
-/* Schedulers of a program's own for C (crate gyre-pulse; link libgyre_pulse_c.a). The same program runs on Linux, by signals.
+/* Schedulers of a program's own for C (crate gyre-pulse; link libgyre_pulse_c.a). A program that uses them runs on Linux, too, by signals.
  *
  * A program gives a scheduler to gyre_pulse_run; it is asked at five moments which thread a virtual core runs next. It is asked with ticks masked,
  * on a stack of its own; it takes no memory, does not wait and returns soon. It holds the threads that do not run, one gyre_pulse_held for each.
@@ -16,7 +16,7 @@
 /* The most threads at a time. */
 #define GYRE_PULSE_THREADS_MAX 1024
 
-/* A thread that does not run. Who has it decides when it goes on; there is one for each. */
+/* A thread that does not run. Its holder decides when it goes on; there is one for each. */
 typedef struct gyre_pulse_thread *gyre_pulse_held;
 
 struct gyre_pulse_scheduler {
