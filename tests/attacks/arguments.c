@@ -1,5 +1,5 @@
-/* Attack 7: every system call and every call of our own, each argument at the ends of its range while the others make sense. What a
-   call answers does not matter; that the machine goes on does. */
+/* Attack 7: every system call and every call of our own, each argument at the ends of its range while the others make sense. A call may
+   answer what it likes; the machine must go on. */
 #include "attack.h"
 #include <sys/eventfd.h>
 #include <sys/resource.h>

@@ -161,7 +161,7 @@ static void is_right(void) {
 static uint64_t wrong_pa;
 static int lie;
 
-/* What is wrong with the queue for frames to send. */
+/* Lies about the queue for frames to send. */
 static void lies(void) {
     has_card();
     writes_frame(0, 60);
@@ -171,7 +171,7 @@ static void lies(void) {
     for (;;) cell_exit(EXIT_IDLE, 10000000, 0);
 }
 
-/* What is wrong with room for frames to come: found when one comes. It says that it is ready. */
+/* Lies about room for frames to come, which is found when one comes. It says that it is ready. */
 static void lies_about_room(void) {
     has_card();
     describes(&receive, 0, lie == 0 ? wrong_pa : receive.data_at, lie == 2 ? FRAME_MAX - 1 : 2048, lie == 1 ? 0 : WRITE, 0);

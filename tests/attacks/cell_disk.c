@@ -152,7 +152,7 @@ static void gives_what_it_reads_into(void) {
     cell_exit(EXIT_EXIT, 63, 0);
 }
 
-/* What is wrong with the queue of a cell that lies. */
+/* The lie of a cell about its queue. */
 static uint64_t wrong_pa;
 static int lie;
 

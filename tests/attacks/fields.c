@@ -1,5 +1,5 @@
 /* Attack 8: each field of the structures that calls read, at the ends of its range while the others make sense; and flows whose places
-   are no places, which once stopped the machine. What a call answers does not matter; that the machine goes on does. */
+   are no places, which once stopped the machine. A call may answer what it likes; the machine must go on. */
 #include "attack.h"
 #include "../../user/native/include/gyre.h"
 #include <linux/aio_abi.h>

@@ -1,4 +1,4 @@
-"""What the boot tests share: a machine under `gyre run`, and checks that are reported as `cargo test` does."""
+"""Parts that the boot tests share: a machine under `gyre run`, and checks that are reported as `cargo test` does."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ WORK = ROOT / "target/boot-tests"
 BUILD_S = 900
 # The tool ends a machine that does not end: this only catches a tool that hangs.
 STOP_S = 300
-# What changes nothing and may be asked again, what the tool says of a machine that is silent, and how long that may be so.
+# Requests that change nothing and may be made again; the words of the tool about a machine that is silent; and how long it may be so, seconds.
 LOOKS, SILENT, SILENT_MAX_S = {"bill", "top", "logs"}, b"agent does not answer", 10
 ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
 # In a fresh clone nothing is there yet.
@@ -138,9 +138,9 @@ class Machine:
 
 
 class Shares:
-    """What part of some cycles of a machine somebody gets from now on: the median of windows, each a number of the machine's own cycles
-    long. A pause of the host is charged to whoever ran then, and made up for later: that is outside of the median. Where QEMU waited for a
-    processor, many windows are looked at before they are judged; where it did not, few."""
+    """The part of some cycles of a machine that somebody gets from now on: the median of windows, each a number of the machine's own cycles
+    long. A pause of the host is charged to whoever ran then, and made up for later: that is outside of the median. If QEMU waited for a
+    processor, many windows are looked at before they are judged; if it did not, few."""
 
     FEW, MANY, STARVED = 4, 24, 60
     # Part of a window's length for which all threads of QEMU together may wait for a processor.
@@ -178,9 +178,9 @@ class Shares:
 
 
 class Window:
-    """A time over which something is measured. Where the hypervisor takes this machine's processors away, an emulated slice lasts as
-    long as they were away, and a share is off by such slices over the window's length: it lasts longer there, up to eight times,
-    before it is judged. Where nothing is taken away it is judged at once."""
+    """A time over which something is measured. If the hypervisor takes this machine's processors away, an emulated slice lasts as
+    long as they were away, and a share is off by such slices over the window's length: it lasts longer then, up to eight times,
+    before it is judged. If nothing is taken away it is judged at once."""
 
     STOLEN_PERCENT = 2
 
@@ -226,7 +226,7 @@ class Report:
         self.result(name, None if condition else (str(why) or "not so"))
 
     def run(self, name, function, *arguments, **named):
-        """Runs a function that raises AssertionError where something is wrong; any other error is a failure too."""
+        """Runs a function that raises AssertionError if something is wrong; any other error is a failure too."""
         try:
             function(*arguments, **named)
             self.result(name)

@@ -53,7 +53,7 @@ class MachineClock:
         self.began = self.looked = time.monotonic()
 
     def passed(self):
-        """What has passed so far; to be asked more often than each half second."""
+        """Gives what has passed so far; to be asked more often than each half second."""
         now = time.monotonic()
         step, self.looked = now - self.looked, now
         self.counted_s += min(step, STEP_MAX_S, self._possible_s())

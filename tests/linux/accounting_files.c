@@ -1,4 +1,4 @@
-// What programs read of their own accounts: /proc/PID/io, the kinds of resident memory, Shmem, and the cgroup's memory.stat and io.stat.
+// Checks what programs read of their own accounts: /proc/PID/io, the kinds of resident memory, Shmem, and the cgroup's memory.stat and io.stat.
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,7 +51,7 @@ static struct io io_of(const char *path) {
     return io;
 }
 
-// What the reading of the file itself adds: its text, and one call.
+// Answers the characters that reading the file itself adds: those of its text. It adds one call, too.
 static long own_chars(const char *path) {
     int file = open(path, O_RDONLY);
     char some[512];
@@ -234,7 +234,7 @@ static void resident(void) {
 #define CURRENT "/sys/fs/cgroup/memory.current"
 enum { QUEUES = 8, MESSAGE = 8000 };
 
-// Of what a group is charged for, the kernel's part is what neither a program nor a file has.
+// The kernel's part of a group's charge is what neither a program nor a file has.
 static void charged(void) {
     if (strstr(contents(STAT), "\nkernel ") == NULL)
         return; // an old Linux

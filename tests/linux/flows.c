@@ -108,7 +108,7 @@ static void streams(void) {
     unlink(path), unlink(target), close(file), close(sink), close(ends[0]);
 }
 
-/* What a program was shown stays as it is, whoever writes the file, by whatever way; a mapping goes on being the file. */
+/* A view that a program was shown stays as it is, whoever writes the file, by whatever way; a mapping goes on being the file. */
 static void views(char *path) {
     const size_t span = 64 * 1024;
     int file = new_file(path, contents, SIZE), ends[2];

@@ -41,7 +41,7 @@ int main(void) {
     FAILS(mprotect(reserved, much, BOTH), ENOMEM);
     FAILS(mprotect(seen, much, BOTH), ENOMEM);
     CHECK(seen[much - 1] == 0);
-    // What was open-ended stays so.
+    // A mapping without a reserve goes on without one.
     CHECK(mprotect(open_ended, much, PROT_NONE) == 0 && mprotect(open_ended, much, BOTH) == 0 && open_ended[much - 1] == 1);
     CHECK(munmap(reserved, much) == 0 && munmap(seen, much) == 0 && munmap(open_ended, much) == 0);
     // A mapping does not grow beyond it either.

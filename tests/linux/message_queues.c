@@ -294,7 +294,7 @@ static void rights(void) {
     CHECK(msgctl(closed, IPC_RMID, NULL) == 0 && msgctl(readable, IPC_RMID, NULL) == 0);
 }
 
-/* Who is killed while it waits takes no message, and sends none. */
+/* A process that is killed while it waits takes no message, and sends none. */
 static void killed(void) {
     int queue = make();
     struct message message = {1};

@@ -1,4 +1,4 @@
-/* What programs ask about their network: netlink, ioctl, /proc/net, ping sockets. */
+/* Asks as programs do about their network: netlink, ioctl, /proc/net, ping sockets. */
 #include "check.h"
 #include <arpa/inet.h>
 #include <ifaddrs.h>

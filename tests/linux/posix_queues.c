@@ -238,7 +238,7 @@ static void notices(void) {
     CHECK(mq_receive(queue, text, 100, NULL) == 1 && sends(queue, "z", 0) == 0);
     sleep_ms(20);
     CHECK(rings == 2 && mq_receive(queue, text, 100, NULL) == 1);
-    /* Who waits is served first. */
+    /* A process that waits is served first. */
     mqd_t waiting = mq_open(NAME, O_RDWR);
     CHECK(waiting >= 0);
     child = child_receives(waiting, "for you");
@@ -313,7 +313,7 @@ static void notices(void) {
     end(queue);
 }
 
-/* Who has no place for a descriptor makes no queue. */
+/* A process without a place for a descriptor makes no queue. */
 static void full_table(void) {
     struct rlimit before, few;
     CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -484,7 +484,7 @@ static void race(void) {
     }
 }
 
-/* Who is killed while it waits takes no message, and sends none. */
+/* A process that is killed while it waits takes no message, and sends none. */
 static void killed(void) {
     mqd_t queue = make_of(1, 10, 0);
     struct timespec late = {now_ns(CLOCK_REALTIME) / 1000000000 + 100, 0};

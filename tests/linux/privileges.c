@@ -125,7 +125,7 @@ static void users(void) {
 }
 
 static void signals(void) {
-    // Who may not be killed ends with its parent: the pipe's other end is gone then.
+    // A process that may not be killed ends with its parent: the pipe's other end is gone then.
     int alive[2];
     CHECK(pipe(alive) == 0);
     pid_t other = fork();

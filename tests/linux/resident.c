@@ -43,7 +43,7 @@ static void files(void) {
         CHECK(part != MAP_FAILED && resident(part, 0, 4) == 2);
         CHECK(munmap(at, PAGES * PAGE) == 0 && munmap(nothing, PAGES * PAGE) == 0 && munmap(empty, PAGES * PAGE) == 0 && munmap(part, 4 * PAGE) == 0);
     }
-    /* What others write comes to be there, and a copy is there, too. */
+    /* A page that others write comes to be there, and a copy is there, too. */
     char *shown = map(hole, PROT_READ, MAP_SHARED), *copy = map(hole, PROT_READ | PROT_WRITE, MAP_PRIVATE);
     CHECK(pwrite(hole, "x", 1, 3 * PAGE) == 1 && resident(shown, 3, 1) == 1 && resident(copy, 3, 1) == 1 && resident(shown, 20, 20) == 0);
     pid_t child = fork();
@@ -98,7 +98,7 @@ static size_t seen_by_another(int mode, int owner) {
     return WEXITSTATUS(status_of(child));
 }
 
-/* Who could not write a file does not learn what others do with it: all of it seems to be there. */
+/* A process that could not write a file does not learn what others do with it: all of it seems to be there. */
 static void permission(void) {
     if (getuid() != 0)
         return;

@@ -119,7 +119,7 @@ static void scripts(void) {
     CHECK(close(end) == 0 && status_of(child) == 0 && truncate("interpreter", 0) == 0);
 }
 
-/* What is only mapped, as libraries are, may be written to; what is mapped for writing does not run, though its descriptor is closed. */
+/* A file that is only mapped, as libraries are, may be written to; one that is mapped for writing does not run, though its descriptor is closed. */
 static void what_is_mapped(void) {
     copy("library");
     int fd = open("library", O_RDONLY);

@@ -46,7 +46,7 @@ static void locks_of_a_user(int others) {
     FAILS(shmctl(one, SHM_LOCK, NULL), EPERM);
     CHECK(shmctl(one, SHM_UNLOCK, NULL) == 0 && shmctl(one, SHM_UNLOCK, NULL) == 0 && mode_of(one) == 0400);
     limit_to(2 * 4096 + 4095);
-    // What is locked and removed is given back with its last attachment.
+    // A segment that is locked and removed is given back with its last attachment.
     CHECK(shmctl(two, SHM_LOCK, NULL) == 0);
     char *shown = shmat(two, NULL, 0);
     CHECK(shown != (void *)-1 && shmctl(two, IPC_RMID, NULL) == 0);

@@ -147,7 +147,7 @@ static void waits(void) {
     FAILS(timed(set, 0, -1, 60000), EINTR);
     arm_often(0);
     CHECK(rings > 0 && semctl(set, 0, GETNCNT) == 0);
-    /* Who waits is counted, and done by who makes it possible. */
+    /* A waiter is counted, and the process that makes its operation possible does it. */
     pid_t taker = child_op(set, 0, -2, 0), zero = child_op(set, 1, 0, 0);
     until_waiters(set, 0, GETNCNT, 1);
     CHECK(semctl(set, 0, GETZCNT) == 0);
@@ -159,7 +159,7 @@ static void waits(void) {
     CHECK(op(set, 0, 1, 0) == 0 && status_of(taker) == 0 && get(set, 0) == 0);
     CHECK(semctl(set, 0, GETPID) == taker);
     CHECK(op(set, 1, -1, 0) == 0 && status_of(zero) == 0);
-    /* What is given is the waiter's, not that of who asks next. */
+    /* A unit that is given is the waiter's, and does not go to the next that asks. */
     taker = child_op(set, 0, -1, 0);
     until_waiters(set, 0, GETNCNT, 1);
     CHECK(op(set, 0, 1, 0) == 0);
@@ -213,7 +213,7 @@ static void waits(void) {
     }
 }
 
-/* Who came first is served first. */
+/* The first to come is served first. */
 static void order(void) {
     enum { COUNT = 12 };
     int set = make(1), pipes[2];
@@ -401,7 +401,7 @@ static void rights(void) {
     CHECK(status_of(child) == 0);
     remove_set(set);
     remove_set(readable);
-    // Who waits is not asked for rights again.
+    // A waiter is not asked for rights again.
     int open = semget(IPC_PRIVATE, 1, 0666);
     child = fork();
     if (child == 0) {
@@ -418,7 +418,7 @@ static void rights(void) {
     remove_set(open);
 }
 
-/* Who is killed while it waits takes nothing. */
+/* A process that is killed while it waits takes nothing. */
 static void killed(void) {
     int set = make(1);
     pid_t child = fork();

@@ -71,7 +71,7 @@ static int begin_once(void) {
 }
 
 static void begin(void) {
-    /* One of five tries meets no other process in need, by chance: no number of them is enough for sure. Who runs this has a limit. */
+    /* One of five tries meets no other process in need, by chance: no number of them is enough for sure. The runner has a time limit. */
     while (!begin_once()) {
     }
 }

@@ -213,7 +213,7 @@ static inline int cell_level(void) {
     return segment & 3;
 }
 
-/* True where there are cells; says why there are none. A program with the argument `must` fails then. */
+/* True if there are cells; says why there are none. A program with the argument `must` fails then. */
 static inline int cell_is_offered(int count, char **arguments) {
     struct cell_request request = cell_request_of(0);
     request.size = 0;

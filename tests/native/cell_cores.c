@@ -25,7 +25,7 @@ PLAIN_REGISTERS static long call_of(long core, uint64_t number, uint64_t first) 
     return cell_call_by(&cell_lines[core * CELL_LINES], words);
 }
 
-/* What a further core does, by command. It has no gates for faults: all that it touches is there. */
+/* Does a further core's work, by command. It has no gates for faults: all that it touches is there. */
 PLAIN_REGISTERS __attribute__((used)) void core_main(uint64_t core) {
     for (;;) {
         switch (command[core]) {

@@ -103,7 +103,7 @@ static int on_ip(int card, size_t bytes) {
     return 0;
 }
 
-/* What is wrong is refused, and loses nothing. */
+/* A wrong request is refused, and loses nothing. */
 static void refusals(int card, const char *path) {
     errno = 0;
     if (write(card, &frame, 13) != -1 || errno != EINVAL) fail("a frame that is too short");

@@ -171,7 +171,7 @@ static int others(int may) {
     uint64_t begin = now_ns();
     pid_t child = fork();
     if (child == 0) {
-        /* It holds the output: who reads it must not wait for this one where a check fails. */
+        /* It holds the output: who reads it must not wait for this one if a check fails. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         compute(0.1);
         if (write(ready[1], "x", 1) != 1) _exit(1);

@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 
-# What takes this long does not come, seconds. Nothing here depends on its length.
+# A thing that takes this long does not come, seconds. Nothing here depends on its length.
 BRIEFLY_S = 0.05
 
 
@@ -50,7 +50,7 @@ class Child:
 
 
 def tried(work, *arguments, **named):
-    """What it answers, or the error's name."""
+    """Calls it, and gives its answer or the error's name."""
     try:
         return work(*arguments, **named)
     except Exception as error:
@@ -206,7 +206,7 @@ def segments():
     print("made:", memory.size, memory.number_attached)
     print("written elsewhere:", Child(write_into, memory.key, b"hello", 70_000).answer(), memory.read(5, 70_000), memory.number_attached)
     stays = Child(stay_attached, memory.key)
-    # What it inherits counts, too.
+    # An attachment that a child inherits counts, too.
     until(lambda: memory.number_attached == 3)
     inherits = Child(lambda: memory.read(5, 70_000))
     print("inherited:", inherits.answer())
@@ -418,7 +418,7 @@ SUBJECTS = {"semaphores": semaphores, "messages": messages, "segments": segments
 
 if __name__ == "__main__":
     subject = sys.argv[1]
-    # The others run where the package is not installed.
+    # The other subjects run without the package, too.
     if subject not in ("queues", "multiprocessing"):
         import sysv_ipc
     LIBC = ctypes.CDLL("librt.so.1", use_errno=True)

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         }
         if (!send_all(client, frame, bytes) || read(client, &answer, 1) != 1) return 0;
         gyre_beat(page, now_ns() - due);
-        /* What is late for long is left out. */
+        /* Frames that are late for long are left out. */
         if (now_ns() > due + 10 * period) due = now_ns() - period;
     }
 }

@@ -1,9 +1,9 @@
-"""What programs and the kernel write into a tenant's log: bytes of every kind, and why a process ended by a fault."""
+"""Looks at what programs and the kernel write into a tenant's log: bytes of every kind, and why a process ended by a fault."""
 
 from machine import gyre, same
 
 EVERYTHING = "console = open('/dev/console', 'wb'); console.write(bytes(range(256)) + b'x' * (1 << 20) + bytes(range(255, -1, -1)) + b'\\x1b]0;title\\x07'); console.close()"
-# What tests/linux/faults.c does, in the kernel's words. Its processes have a name that would steer a terminal.
+# The kernel says this of what tests/linux/faults.c does. Its processes have a name that would steer a terminal.
 FAULTS = (
     "] got SIGSEGV: read of 0x10 at rip 0x",
     ": nothing is mapped there",
