@@ -93,20 +93,20 @@ impl GlobalDescriptors {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Gate {
+struct InterruptGate {
     low: u64,
     high: u64,
 }
 
 /// The interrupt table; read-only once the final page tables are loaded.
 #[repr(C, align(4096))]
-struct InterruptTable(UnsafeCell<[Gate; 256]>);
+struct InterruptTable(UnsafeCell<[InterruptGate; 256]>);
 
 // SAFETY: written by the boot core before any other runs, read by hardware afterwards.
 unsafe impl Sync for InterruptTable {}
 
 #[unsafe(link_section = ".data.sealed")]
-static INTERRUPTS: InterruptTable = InterruptTable(UnsafeCell::new([Gate { low: 0, high: 0 }; 256]));
+static INTERRUPTS: InterruptTable = InterruptTable(UnsafeCell::new([InterruptGate { low: 0, high: 0 }; 256]));
 
 #[repr(C, packed)]
 struct TablePointer {
@@ -143,7 +143,7 @@ pub(crate) fn fill_interrupt_table() {
             | (0x8e | privilege << 5) << 40
             | (entry >> 16 & 0xffff) << 48;
         // SAFETY: only the boot core runs, and the table is still writable.
-        unsafe { (*INTERRUPTS.0.get())[vector as usize] = Gate { low, high: entry >> 32 } };
+        unsafe { (*INTERRUPTS.0.get())[vector as usize] = InterruptGate { low, high: entry >> 32 } };
     }
 }
 

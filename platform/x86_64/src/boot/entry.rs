@@ -125,7 +125,7 @@ gyre_boot_gdt_pointer:
 .balign 4096
 gyre_boot_tables:
     .skip 8 * 4096
-/* What the loader left is copied by value on it, several times in a build that is not optimised. */
+/* All that the loader left is copied by value on it, several times in a build that is not optimised. */
 gyre_boot_stack:
     .skip 131072
 gyre_boot_stack_top:

@@ -135,7 +135,7 @@ gyre_parking_arrive:
     call parking_write
     add r9, 8
     jmp 3b
-    /* What the core was handling ends: at most one interrupt of each priority class. */
+    /* The handling that the core was in ends: at most one interrupt of each priority class. */
 4:  mov r10d, 16
 5:  mov ecx, 0xa0
     call parking_read
