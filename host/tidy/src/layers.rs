@@ -1,97 +1,103 @@
-//! The layers: a crate depends only on crates of its own or an earlier layer, and a resource on no other resource.
+//! The layers: the table of `ARCHITECTURE.md` is the only list of them, and every arrow of every manifest is held against it.
+//!
+//! * [`table`] reads the table, [`manifests`] the crates; this file judges.
+//! * A crate without a row, a row without a crate and a table without the layers that rules name are faults, so that no arrow is left out.
+//! * Arrows are dependencies for building ([`Purpose::Build`]) or for tests alone ([`Purpose::Test`]).
+
+mod manifests;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Folders in order: a later one may use an earlier one.
-const LAYERS: &[&str] = &[
-    "platform/line",
-    "platform/api",
-    "platform/x86_64",
-    "platform/sim",
-    "platform/machine",
-    "schedulers",
-    "runtime/object",
-    "runtime/account",
-    "runtime/message",
-    "runtime/engine",
-    "contract",
-    "user/cell_abi",
-    "broker",
-    "interface",
-    "parts",
-    "drivers",
-    "resources",
-    "personality",
-    "system",
-    "simulation",
-    "user",
-    "host",
-];
+use manifests::{Manifest, Purpose};
+use table::Table;
 
-struct Crate {
-    name: String,
-    folder: PathBuf,
-    uses: Vec<String>,
+/// The document that holds the table.
+const DOCUMENT: &str = "ARCHITECTURE.md";
+/// The layer whose crates do not use each other.
+const RESOURCES: &str = "resources";
+/// The layer of crates that only tests and later layers use, and that use no crate of the tree.
+const TESTS: &str = "tests";
+
+/// A crate with its place in the table.
+struct Placed<'a> {
+    manifest: &'a Manifest,
+    row: usize,
+    layer: &'a str,
 }
 
-/// Returns every arrow that points the wrong way.
+/// Returns every arrow that the table does not allow, and everything that keeps arrows from being judged.
 pub fn faults(root: &Path) -> Vec<String> {
-    let crates = read_crates(root);
-    let folders: BTreeMap<_, _> = crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
-    let mut faults = Vec::new();
-    for user in &crates {
-        for used in &user.uses {
-            let Some(folder) = folders.get(used.as_str()) else {
-                continue;
-            };
-            faults.extend(arrow_fault(user, used, folder));
-        }
+    let text = fs::read_to_string(root.join(DOCUMENT)).unwrap_or_default();
+    let table = match Table::parse(&text) {
+        Ok(table) => table,
+        Err(wrong) => return vec![format!("{DOCUMENT}: {wrong}")],
+    };
+    match manifests::read(root) {
+        Ok(crates) => judge(&table, &crates),
+        Err(wrong) => vec![wrong],
+    }
+}
+
+fn judge(table: &Table, crates: &[Manifest]) -> Vec<String> {
+    let placed: BTreeMap<_, _> =
+        crates.iter().filter_map(|manifest| Some((manifest.name.as_str(), place(table, manifest)?))).collect();
+    let mut faults = homeless(table, crates);
+    faults.extend(empty_rows(table, &placed));
+    faults.extend(missing_layers(table));
+    for user in placed.values() {
+        let arrows = user.manifest.uses.iter();
+        let used = arrows.filter_map(|arrow| Some((placed.get(arrow.package.as_str())?, arrow.purpose)));
+        faults.extend(used.filter_map(|(used, purpose)| arrow_fault(user, used, purpose)));
     }
     faults
 }
 
-fn arrow_fault(user: &Crate, used: &str, used_folder: &Path) -> Option<String> {
-    let (from, to) = (layer(&user.folder)?, layer(used_folder)?);
-    if to > from {
-        return Some(format!("{}: uses {used}, which lies in a later layer", user.folder.display()));
+fn place<'a>(table: &'a Table, manifest: &'a Manifest) -> Option<Placed<'a>> {
+    let row = table.row_of(&manifest.folder)?;
+    Some(Placed { manifest, row, layer: &table.rows[row].layer })
+}
+
+/// Returns a fault for each crate that no row names: none of its arrows could be judged.
+fn homeless(table: &Table, crates: &[Manifest]) -> Vec<String> {
+    let without = crates.iter().filter(|manifest| table.row_of(&manifest.folder).is_none());
+    without.map(|manifest| format!("{}: stands in no layer of {DOCUMENT}", manifest.folder.display())).collect()
+}
+
+/// Returns a fault for each row that stands for no crate.
+fn empty_rows(table: &Table, placed: &BTreeMap<&str, Placed<'_>>) -> Vec<String> {
+    let is_empty = |row: usize| placed.values().all(|one| one.row != row);
+    let empty = table.rows.iter().enumerate().filter(|(row, _)| is_empty(*row));
+    empty.map(|(_, row)| format!("{DOCUMENT}: the row of `{}` stands for no crate", row.folder)).collect()
+}
+
+/// Returns a fault for each layer that a rule names and the table does not have: the rule would hold for nothing.
+fn missing_layers(table: &Table) -> Vec<String> {
+    let missing = [RESOURCES, TESTS].into_iter().filter(|name| table.rows.iter().all(|row| row.layer != *name));
+    missing.map(|name| format!("{DOCUMENT}: the table has no layer `{name}`")).collect()
+}
+
+fn arrow_fault(user: &Placed<'_>, used: &Placed<'_>, purpose: Purpose) -> Option<String> {
+    let why = refusal(user, used, purpose)?;
+    let who = match purpose {
+        Purpose::Build => "uses",
+        Purpose::Test => "its tests use",
+    };
+    Some(format!("{}: {who} {}, {why}", user.manifest.folder.display(), used.manifest.name))
+}
+
+/// Returns why an arrow is not allowed.
+fn refusal(user: &Placed<'_>, used: &Placed<'_>, purpose: Purpose) -> Option<&'static str> {
+    let are_resources = user.layer == RESOURCES && used.layer == RESOURCES;
+    match purpose {
+        _ if user.layer == TESTS => Some("but a crate for tests uses no crate of the tree"),
+        Purpose::Test if are_resources || used.layer == TESTS => None,
+        _ if used.row > user.row => Some("which stands in a later row"),
+        _ if are_resources => Some("which is another resource"),
+        _ => None,
     }
-    let between_resources = user.folder.starts_with("resources") && used_folder.starts_with("resources");
-    between_resources.then(|| format!("{}: a resource uses another one, {used}", user.folder.display()))
-}
-
-fn layer(folder: &Path) -> Option<usize> {
-    LAYERS.iter().position(|layer| folder.starts_with(layer))
-}
-
-fn read_crates(root: &Path) -> Vec<Crate> {
-    let groups =
-        ["platform", "runtime", "parts", "drivers", "resources", "personality", "system", "simulation", "user", "host"];
-    let mut folders: Vec<PathBuf> =
-        ["schedulers", "contract", "broker", "interface"].iter().map(PathBuf::from).collect();
-    for group in groups {
-        let Ok(entries) = fs::read_dir(root.join(group)) else {
-            continue;
-        };
-        folders.extend(entries.flatten().map(|entry| Path::new(group).join(entry.file_name())));
-    }
-    folders.sort();
-    folders.into_iter().filter_map(|folder| read_crate(root, folder)).collect()
-}
-
-fn read_crate(root: &Path, folder: PathBuf) -> Option<Crate> {
-    let text = fs::read_to_string(root.join(&folder).join("Cargo.toml")).ok()?;
-    let manifest: toml::Table = text.parse().ok()?;
-    let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
-    let mut uses = dependencies(&manifest);
-    if let Some(targets) = manifest.get("target").and_then(|t| t.as_table()) {
-        uses.extend(targets.values().filter_map(|t| t.as_table()).flat_map(dependencies));
-    }
-    Some(Crate { name, folder, uses })
-}
-
-fn dependencies(table: &toml::Table) -> Vec<String> {
-    let section = table.get("dependencies").and_then(|d| d.as_table());
-    section.map(|d| d.keys().cloned().collect()).unwrap_or_default()
 }

@@ -164,6 +164,11 @@ fn is_root(path: &Path) -> bool {
 
 /// Returns all Rust files below a folder, by their paths from there.
 pub fn rust_files(root: &Path) -> Vec<PathBuf> {
+    files(root, |path| path.extension().is_some_and(|extension| extension == "rs"))
+}
+
+/// Returns the wanted files below a folder, by their paths from there; hidden folders and those of builds are left out.
+pub fn files(root: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -176,7 +181,7 @@ pub fn rust_files(root: &Path) -> Vec<PathBuf> {
             let hidden = name.to_string_lossy().starts_with('.') || name == "target";
             if entry.path().is_dir() && !hidden {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if is_wanted(&path) {
                 found.push(path);
             }
         }
