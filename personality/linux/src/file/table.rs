@@ -101,7 +101,7 @@ crate::system_calls! {
     217 getdents64 waits directories::getdents64 => Done;
     221 fadvise64 waits space::fadvise64 => Done;
     232 epoll_wait waits epoll::epoll_wait or epoll::epoll_wait_at_once => Done;
-    233 epoll_ctl waits epoll::epoll_ctl => Done;
+    233 epoll_ctl waits epoll::epoll_ctl => Partly("EPOLLEXCLUSIVE wakes all that wait.");
     235 utimes waits attributes::utimes => Done;
     253 inotify_init plain special::inotify_init => Done;
     254 inotify_add_watch waits special::inotify_add_watch => Done;
