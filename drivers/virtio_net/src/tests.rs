@@ -1,3 +1,14 @@
+//! The card's driver against a device that is played by the test: frames out, frames in, and a device that misbehaves.
+//!
+//! A rig is a `FakeDevice` with a ring to receive and one to send, the driver over it, and a client of the link protocol whose server
+//! answers without a gate. Time is virtual, and a test makes the interrupts itself by `interrupt`.
+//!
+//! The tests hold that frames are sent as they are with every set of features and in order, that received frames are views whose buffers
+//! are replaced, that segments are cut by the device or here, that memory and receipts come back when the device is done, and that
+//! interrupts are few but never missing. A device that lies, loses interrupts, does not reset or goes away costs frames, not the driver.
+//!
+//! The resource before the driver, the transport over PCI and a real card are left out.
+
 use crate::*;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,4 +1,15 @@
 //! Two links over one memory, and links whose peer writes what it wants.
+//!
+//! A rig is a shared memory in the test's own process, with a link at each end. Interrupts to the other end are counted and not
+//! delivered: a test takes frames itself, and lets virtual time and ticks go on. For an attack the test writes the words of the memory as
+//! a peer that lies would.
+//!
+//! The tests hold that large frames are read by reference after one copy, that polling receivers are not interrupted and lost interrupts
+//! are repeated, that senders are held back but never for ever, and that readers keep what they hold, whether the peer goes, comes back
+//! or runs out of pages. Frames in pages that are not the peer's are dropped. Two properties with random steps say that frames of all
+//! sizes arrive whole, and that a hostile peer costs only itself.
+//!
+//! Two kernels with real interrupts between them are left out.
 
 use crate::descriptor::{Descriptor, return_message};
 use crate::fake::{SharedArena, shared_memory};

@@ -1,3 +1,15 @@
+//! Machine files without zones: a good one becomes the machine that it describes, and each bad one is refused where it is wrong.
+//!
+//! The world of these tests is one good file, `GOOD`, with a link, a policy, an image and two tenants. `complaint` replaces a part of it
+//! and returns what the reader says: the message, the text under the caret, the label and the help; so a test holds place and words
+//! together.
+//!
+//! The tests hold that unknown names are told with the nearest right one, that limits, shares, promises, goals, ports, addresses,
+//! policies and cells are checked at the key that is to blame, that all problems of a file are reported at once, and that findings for
+//! programs have places. The guide of machine files is compared with the code: it names every key, resource and policy.
+//!
+//! Zones are in `zones_tests.rs`. No machine is built or started here.
+
 use super::*;
 use gyre_contract::{
     boot::{Overload, Refusal, Root, TenantKind},

@@ -1,3 +1,14 @@
+//! Machine files with zones: a good one becomes a supervisor and its zones, and each bad one is refused where it is wrong.
+//!
+//! The world of these tests is one good file, `GOOD`, with a supervisor, two zones and their tenants. `complaint` replaces a part of it
+//! and returns what the reader says: the message, the text under the caret, the label and the help.
+//!
+//! The tests hold that each instance has tenants, shares, disks, links and addresses of its own, that a zone's policy stands in place of
+//! the machine's, that cores, memory, devices and cards are not given twice and not beyond what there is, and that the sizes of the whole
+//! follow from the parts. Names that do not exist are told with those that do. The example of the repository is read without a warning.
+//!
+//! Files without zones are in `tests.rs`. No machine is built or started here.
+
 use super::*;
 use gyre_contract::{
     address,

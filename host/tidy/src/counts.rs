@@ -35,7 +35,8 @@ pub enum Habit {
     HeadlessComments,
     /// Sentences of documents that begin so.
     HeadlessSentences,
-    /// Files of more than [`code::SHORT_FILE_LINES`] lines whose head has fewer than [`code::HEAD_LINES_MIN`].
+    /// Files of more than [`code::SHORT_FILE_LINES`] lines, or [`code::SHORT_TEST_LINES`] of tests, whose head has fewer than
+    /// [`code::HEAD_LINES_MIN`].
     ShortHeads,
     /// Modules that a macro declares, which rustfmt does not see.
     HiddenModules,

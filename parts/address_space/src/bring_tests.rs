@@ -1,4 +1,14 @@
 //! Faults of mapped files: what comes with the page that is needed, and what must not.
+//!
+//! The file is a `Store`: some of its pages are in memory, each says which one it is, and it notes which pages were asked for by a
+//! message and which in a visit. A test may let something happen between a visit and the placing of what it found. The pages that a space
+//! shows are read from its page table.
+//!
+//! The tests hold that pages around the needed one come in one fault, without a message and looking unused; that nothing comes from
+//! behind the file's end, from beside the mapping or over pages that the program wrote; and that a file that shrinks or a mapping that
+//! changes meanwhile shows nothing of before. A property with random mappings says that each placed page is the file's page of its index.
+//!
+//! Real file systems and caches are left out: `resources/ext2/tests` has them.
 
 use crate::{
     AddressSpace, FaultError, Limits, LocalFlush, MapRequest, MappedFile, MappedSize, Options, PageIndex, Place,

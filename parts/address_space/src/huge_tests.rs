@@ -1,4 +1,14 @@
 //! Huge pages do what single pages do.
+//!
+//! Each test maps a range of four huge pages in a space of the host's, reads and writes bytes of it, and looks at the counts of huge
+//! pages that it has, made and split. No disk and no other core takes part.
+//!
+//! The tests hold that large regions come in pieces of 2 MiB and small or unwilling ones do not, that parts may be unmapped, that views
+//! keep what they saw, that a fork shares huge pages whole and a write copies one page, and that single pages become a huge one only if
+//! nobody else holds them. Two properties with random steps of a family of processes say that a program sees no difference, and that the
+//! parts of all members are all that the family holds.
+//!
+//! Time that huge pages save is left out, and so are flushes of other cores.
 
 use crate::huge::HUGE;
 use crate::{

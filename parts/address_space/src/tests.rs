@@ -1,4 +1,13 @@
 //! Address spaces against a model: a map from page to contents.
+//!
+//! The model has 24 pages, each with rights and a byte that is shared or the program's own. A `Pair` is a space with its model; random
+//! steps change both, and after them each page is read in both. All runs on one thread, with frames of the host.
+//!
+//! The property holds that a space does what the model does and gives all frames back. The tests beside it hold what a model of few pages
+//! cannot say: addresses of the kernel and overflows are refused, stacks and heaps grow as far as they may, limits hold, pinned bytes
+//! stay, shared words have one name, changes of many pages let others run, and a change that cannot be made replaces nothing.
+//!
+//! Huge pages, pages of files, loans and duplicates have files of their own. Flushes of other cores are left out.
 
 use crate::view::Reach;
 use crate::{

@@ -1,4 +1,14 @@
 //! A card for a cell: frames that are right come and go, others are lost, and lies end the cell and touch nothing else.
+//!
+//! The cell is the `Fake` of `tests.rs`: one lot of memory, in which a test writes rings, descriptors and frames as a cell would. The
+//! wire is a `Segment`, which keeps the frames that were sent, brings frames to the cell, and may be full. The service runs beside the
+//! test's script until the cell gives the card back, is over, or has lied.
+//!
+//! The tests hold that frames may lie in parts, that those in another one's name or of a wrong length are lost and counted, that frames
+//! wait for room at the card, that a cell that never stops lets others run, and that each lie in a ring is found. A property says that
+//! whatever stands in a ring, nothing leaves in another name.
+//!
+//! The disk is in `tests.rs`; a cell that runs code is left out.
 
 use super::tests::{ENTRIES, Fake};
 use super::*;

@@ -1,4 +1,14 @@
 //! A disk for a cell: requests that are right are done, and lies end the cell and touch nothing else.
+//!
+//! The cell is a `Fake` of one lot of memory: a test writes descriptors, headers and data there as a cell would, announces them, and
+//! waits for the answers. The disk is `Sectors`, in memory, whose sector n is full of n. The service runs beside the test's script until
+//! the cell gives the disk back, is over, or has lied.
+//!
+//! The tests hold that data move between disk and lots and are counted, that requests which cannot be done are answered as failed or
+//! unsupported, that each lie about an index or a descriptor is found, and that rings lie in lots of the cell. A property says that
+//! whatever stands in a ring, no request leads out of the lots.
+//!
+//! The card is in `card_tests.rs`; a cell that runs code is left out.
 
 use super::*;
 use alloc::boxed::Box;

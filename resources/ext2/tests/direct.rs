@@ -1,4 +1,15 @@
 //! Reads and writes past the cache: the same contents as through it, in any order of arrival.
+//!
+//! The file system is mounted over the `RamDisk` of `support`, on an image by mke2fs. A cold file is written, synced and evicted; then
+//! clients read and write it directly, also in a look at the file system in which nobody waits. The disk counts its requests, and can be
+//! slow or fail one.
+//!
+//! The tests hold that a call is one request as far as a device takes it, that the cache stays as it was or loses what a write has made
+//! old, that dirty and mapped pages agree with the disk, that holes and the end are left to a plain write, that errors are told and
+//! memory comes back first, and that blocks are not taken away under a request. Readers beside many writers never see what was before an
+//! answered write.
+//!
+//! Mappings of programs as the other end are in `mapped.rs`, crashes in `crash`.
 
 use crate::support::*;
 use gyre_interface::begun::Begun;

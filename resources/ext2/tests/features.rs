@@ -1,5 +1,14 @@
-//! The features that programs of a distribution expect beyond reading and writing: names exchanged, files without
-//! names, holes made and filled, extended attributes, directories of any size. e2fsck and debugfs read the result.
+//! The features that programs of a distribution expect beyond reading and writing: names exchanged, files without names, holes made and
+//! filled, extended attributes, directories of any size.
+//!
+//! Images by mke2fs of three shapes, which differ in block and inode size, are mounted over the disk in memory of `support`. A client
+//! works there, the file system is unmounted, and e2fsck and debugfs read the result.
+//!
+//! The tests hold that exchanged names lead where they must whatever they name, that a nameless file gets a name or is freed even after a
+//! crash, that holes are found, filled and never show what was there before, that work on much space lets others go first, that
+//! attributes stay with their node and those by other systems are read, and that a hundred thousand names in a directory are usable.
+//!
+//! The system calls that lead to these features are left out, and so is the speed of any of them but the last.
 
 use crate::support::*;
 use gyre_interface::files::files::{Client, Server};

@@ -1,4 +1,14 @@
 //! Files that programs map and write: all of it reaches the disk, and pages that are not used can go.
+//!
+//! A `World` is a file of 24 pages on the disk in memory of `support`, a cache, and two programs whose address spaces map the file,
+//! shared and writable. `Programs` answers for them as the server of shown pages does. A test pokes and peeks bytes of a program, reads
+//! and writes past the cache from its mapping, and asks for the file as a crash now would leave it.
+//!
+//! The tests hold that writes after a write-back reach the disk with the next sync, that unused pages go and come back as they were, that
+//! lost pages are told to each once, that writers by mappings wait for the disk as writers by calls do, and that devices see and change
+//! mappings truly. Random steps beside write-backs compare with a model at each moment.
+//!
+//! Memory that is taken back within an operation is in `moments.rs`.
 
 use crate::support::*;
 use gyre_account::ActivityId;

@@ -1,9 +1,14 @@
 //! Memory that is taken back at every moment of what programs do with mapped files.
 //!
-//! An operation runs up to one of its waits. There everything is taken back that can be, from both programs, and a fate falls: it goes on, its
-//! caller is killed, or the disk fails the next request. So each wait of each operation meets each fate; and so does each wait of a reclaim, in
-//! which the whole operation happens. Afterwards no page shows bytes that were never written there, and when the programs have ended, no
-//! frame is left but those of the cache.
+//! An operation runs up to one of its waits. There everything is taken back that can be, from both programs, and a fate falls: it goes
+//! on, its caller is killed, or the disk fails the next request. So each wait of each operation meets each fate; and so does each wait of
+//! a reclaim, in which the whole operation happens. Afterwards no page shows bytes that were never written there, and when the programs
+//! have ended, no frame is left but those of the cache.
+//!
+//! The world is a disk with two files and two programs: both show the first file, shared, and the first program shows the second one for
+//! itself. A meter counts the bytes that activities hold.
+//!
+//! Two interruptions in one operation, and operations of two programs at once, are left out; random steps are in `mapped.rs`.
 
 use crate::support::*;
 use gyre_account::{ActivityId, set_current_activity};

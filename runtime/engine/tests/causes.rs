@@ -1,4 +1,14 @@
 //! Choosing, interrupts and expiries of timers are on the bill of the activity that caused them, and count against its share.
+//!
+//! The machine is an engine of one or two cores in the simulator, in virtual time, in which each look at the clock costs 20 ns. `beside`
+//! lets an attacker and a victim that computes share a core for a tenth of a second, `across` has them on two cores; both return the
+//! cycles of looks of the attacker, of the victim and of nobody.
+//!
+//! The tests hold that a program's own time is whole whoever interrupts it, that an attacker by timers, yields, naps, wakes or devices
+//! pays nearly all that it causes, on other cores too, that it gets less of the core for it, that an idle core's time is nobody's, and
+//! that the rest of ended processes is their tenant's.
+//!
+//! Shares between programs that only compute, and costs on real processors, are left out.
 
 mod common;
 use common::*;

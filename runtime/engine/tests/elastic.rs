@@ -1,4 +1,14 @@
 //! Cores leave and come back while the instance runs: nothing is lost, nothing is half done, and every cycle is on one bill.
+//!
+//! The machine is an engine of two or three cores in the simulator, in virtual time. A test asks for a core by `withdraw`, lets time
+//! pass, and gives it back by `join`. Programs are hogs that compute and count their turns, and listeners that wait for a bell and say on
+//! which core they heard it.
+//!
+//! The tests hold that programs go on elsewhere and come back, that sleepers, listeners, timers and devices are served wherever their
+//! core is, that a handler that does not end keeps its core and is named, that a core leaves once and the first never, and that tenants
+//! and lessees may end meanwhile. Time away is the lessee's or left out of figures as wanted, and snapshots add up.
+//!
+//! The supervisor that takes the cores is left out: `resources/zones` has it.
 
 mod common;
 use common::*;

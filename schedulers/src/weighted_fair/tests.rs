@@ -1,3 +1,15 @@
+//! Weighted fair sharing by itself: shares, debts, credits and bounds, on a bench without an engine.
+//!
+//! A `Bench` of `testing` has one or more clients with weights, charges what a client used after it was served, and notes who had how
+//! much. Costs are numbers that a test chooses for each client and turn; time goes on by them.
+//!
+//! The tests hold that weights divide the cycles whatever a message costs, that sleep gives no credit beyond a moment's, that late
+//! charges count, that busy periods end as they must, that nobody owes more than the largest debt, that inline service is bounded by the
+//! slack, that bad weights are refused, and that service on other cores counts. Two properties hold invariant I4 for any two backlogged
+//! clients, and that nobody waits for ever.
+//!
+//! Real costs, groups and other policies are left out: the engine's tests and the files beside this folder have them.
+
 use super::*;
 use crate::order::Core;
 use crate::policy::{CorePolicy, Record};

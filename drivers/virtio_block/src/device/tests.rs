@@ -1,3 +1,14 @@
+//! The disk's driver against a device that is played by the test: what a client is told, and what a bad device can do.
+//!
+//! A rig is a `FakeDevice` of 64 sectors, the driver over it, and a client of the block protocol, all in virtual time. A test serves the
+//! disk by a task of its own, or takes single chains from the device and answers them well, badly or never.
+//!
+//! The tests hold that data arrive where they belong with every set of features, that requests beyond the depth wait and are all
+//! answered, that the device is told once of many, that bad requests never reach it, and that a device that lies, is silent or does not
+//! reset fails its requests without touching memory that it may still write. Each core has its queue, and a request's time is its own.
+//!
+//! The transport over PCI, real interrupts and a real disk are left out: machines with QEMU have them.
+
 use super::*;
 use crate::asked::{block_client, tick};
 use alloc::sync::Arc;

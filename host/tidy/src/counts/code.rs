@@ -8,6 +8,8 @@ use super::{Counts, Habit, prose};
 
 /// Files of more lines begin with a head.
 pub const SHORT_FILE_LINES: usize = 200;
+/// Files of tests of more lines do.
+pub const SHORT_TEST_LINES: usize = 300;
 /// Lines of a head.
 pub const HEAD_LINES_MIN: usize = 8;
 const UNSAFE_BLOCK: &str = concat!("unsafe", " {");
@@ -18,7 +20,8 @@ pub fn count(counts: &mut Counts, path: &Path, text: &str) {
         || path.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests"));
     counts.add(Habit::UnsafeBlocks, text.matches(UNSAFE_BLOCK).count());
     counts.add(Habit::HeadlessComments, headless_comments(text));
-    counts.add(Habit::ShortHeads, usize::from(!is_test && has_short_head(text)));
+    let lines_max = if is_test { SHORT_TEST_LINES } else { SHORT_FILE_LINES };
+    counts.add(Habit::ShortHeads, usize::from(has_short_head(text, lines_max)));
     if let Ok(file) = syn::parse_file(text) {
         let mut found = Found::default();
         found.visit_file(&file);
@@ -42,10 +45,11 @@ fn headless_comments(text: &str) -> usize {
     headless
 }
 
-fn has_short_head(text: &str) -> bool {
+/// Looks at files of more than `lines_max` lines, tests at their ends left out.
+fn has_short_head(text: &str, lines_max: usize) -> bool {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let head = text.lines().take_while(|line| line.starts_with("//!")).count();
-    code.lines().count() > SHORT_FILE_LINES && head < HEAD_LINES_MIN
+    code.lines().count() > lines_max && head < HEAD_LINES_MIN
 }
 
 #[derive(Default)]
@@ -121,13 +125,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_has_a_head_unless_it_is_a_test() {
-        let long = "fn a() {}\n".repeat(SHORT_FILE_LINES + 1);
-        let headed = format!("{}{long}", "//! Says a thing.\n".repeat(HEAD_LINES_MIN));
-        assert_eq!((of(Habit::ShortHeads, &long), of(Habit::ShortHeads, &headed)), (1, 0));
-        let mut counts = Counts::default();
-        count(&mut counts, Path::new("x/src/a_tests.rs"), &long);
-        assert_eq!(counts.of(Habit::ShortHeads), 0);
+    fn a_long_file_has_a_head_and_so_has_one_of_tests_that_is_longer_still() {
+        let headed = |body: &str| format!("{}{body}", "//! Says a thing.\n".repeat(HEAD_LINES_MIN));
+        let short_heads = |path: &str, text: &str| {
+            let mut counts = Counts::default();
+            count(&mut counts, Path::new(path), text);
+            counts.of(Habit::ShortHeads)
+        };
+        for (path, lines_max) in [
+            ("x/src/a.rs", SHORT_FILE_LINES),
+            ("x/src/a_tests.rs", SHORT_TEST_LINES),
+            ("x/src/a/tests.rs", SHORT_TEST_LINES),
+            ("x/tests/a.rs", SHORT_TEST_LINES),
+        ] {
+            let (short, long) = ("fn a() {}\n".repeat(lines_max), "fn a() {}\n".repeat(lines_max + 1));
+            let found = [&short, &long, &headed(&long)].map(|text| short_heads(path, text));
+            assert_eq!(found, [0, 1, 0], "{path}");
+        }
     }
 
     #[test]

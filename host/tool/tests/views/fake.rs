@@ -1,4 +1,13 @@
 //! A host with machines that exist in formulas only: their folders, and agents that answer with figures which grow.
+//!
+//! A `Host` is a temporary folder of state and the tool that uses it. A `Machine` there is a folder as `gyre run` makes it, with events
+//! and logs that a test writes, and a thread that answers at the agent's socket until the machine ends. A `Page` is a `gyre page` that
+//! runs and is ended when it is dropped.
+//!
+//! The figures of a snapshot follow from the time since the start, the tenant's share and its number, so that rates go up and down, sums
+//! grow as real ones do, and a test knows what must be shown. Names, reasons and logs are as a test wants them, hostile ones too.
+//!
+//! No kernel runs: figures of a real machine, and how it makes them, are left out. The tests themselves are in the files beside this one.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,14 @@
-//! Pages in headless Chromium.
+//! Pages in headless Chromium, as a person sees them.
+//!
+//! Each test starts a host of `fake.rs` with machines that exist in formulas only, a `gyre page` over it, and a browser of a wide or a
+//! narrow window. It reads the page by scripts, as text, positions and colours.
+//!
+//! The tests hold that pages have no faults and fit into the window, that ticks of charts are round, that three tenants and sixty can be
+//! read, sorted, filtered and picked, and that state, processes, log, events, goal and bill of a tenant are shown. Whatever a tenant
+//! writes stays a text. A machine's end is told, its events stay, and pages refuse other hosts and origins and run no script of their
+//! own.
+//!
+//! The look of the pages is for a person to judge: with GYRE_PICTURES a run keeps pictures. `gyre top` is in `top.rs`.
 
 use std::{
     io::{Read as _, Write as _},

@@ -1,3 +1,15 @@
+//! The file cache by itself: budgets, the choice of pages that go, dirty pages, and tasks that are killed in between.
+//!
+//! A test makes a cache of so many pages with a budget for each activity, brings pages by `bring` in the name of one, and asks which
+//! pages are there, what each activity holds, and which pages are dirty. No file system and no disk stands behind it, and pages hold
+//! nothing of interest.
+//!
+//! The tests hold that an activity at its budget loses its own pages and never a neighbour's, that pages used again stay and a stream
+//! passes, that room is found although all pages were just used, that dirty and held pages never go, that a killed reader hands its fetch
+//! over and a killed writer leaves its page dirty, and that counts are exact under random use from two threads.
+//!
+//! Contents, write-back and read-ahead through the cache are left out: `resources/ext2/tests` has them.
+
 use super::*;
 use gyre_account::set_current_activity;
 use gyre_message::direct::block_on;

@@ -1,3 +1,15 @@
+//! Flows between sources and sinks that are played by the test: order, shares, ends, and what a flow holds.
+//!
+//! A `File` is a source whose bytes are known and whose reads are late in another order than they were begun; `OnDisk` is one that shares
+//! a slow disk with others; `Silent` never has anything. A `Store` is a sink that keeps what arrives, slowly or a little at a time, and
+//! `Void` takes all at once. The futures run on one thread, without an engine.
+//!
+//! The tests hold that bytes arrive in order and at their place, that parts are read ahead up to the bound and a stream part after part,
+//! that failures and cancelled flows end and release what they hold, that bytes in flight follow the shares of flows and groups, that a
+//! completion comes back once, and that flows which wait for a writer keep nothing from others.
+//!
+//! Real files, sockets and pipes as ends of a flow are left out.
+
 use super::*;
 use crate::{Claim, FLOW_BYTES_MAX, Group, PART_BYTES, Reading, Writing};
 use alloc::boxed::Box;

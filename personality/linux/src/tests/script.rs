@@ -1,4 +1,13 @@
-//! The machine of these tests.
+//! The machine of these tests: a processor that runs scripts, and a kernel's services below the personality.
+//!
+//! A `Script` is a program of steps. Each step sees the registers and ends in a trap, or goes on with the next one; it has 16 addresses
+//! from `CODE` on, so that handlers, returns and repeated calls find their place by the instruction pointer. Every script has one range
+//! of readable and writable memory, with its stack at the end. `Scripts` advances such a program to its next trap.
+//!
+//! `TestKernel` starts threads as tasks, gives a child its parent's activity, and answers with fixed figures and with limits that a test
+//! has set. `run` plays one script to its end and returns its status; `expect` in a script checks the answer of the call before.
+//!
+//! Instructions are not interpreted: a step is Rust. Preemption in the middle of a step, and costs, are left out.
 
 use crate::file::FileContext;
 use crate::file::passage::Passage;

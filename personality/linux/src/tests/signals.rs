@@ -1,4 +1,14 @@
 //! Signals: handlers, masks, restarts, frames.
+//!
+//! The programs are scripts on the machine of `script.rs`: a handler is a step with an address, and the test's host pokes words such as a
+//! `struct sigaction` into the process's memory before or between steps.
+//!
+//! The tests hold that after a handler everything is as before, below the red zone and aligned; that calls are interrupted or restarted
+//! as the handler says, and sleeps tell what is left; that blocked signals wait; that faults without a handler end the process and say so
+//! in the tenant's log; that a forged frame cannot leave user mode; and that a tenant's first process gets no signal that it does not
+//! handle, but for its own faults and those from outside.
+//!
+//! Signals to thousands of processes are in `file/tests/pieces.rs`; real trap frames are left out.
 
 use super::script::*;
 use gyre_machine::{Registers, Trap};

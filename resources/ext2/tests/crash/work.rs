@@ -1,4 +1,14 @@
-//! Random operations, each told to the world first.
+//! Random operations of workers, each told to the world of `world.rs` before it is done.
+//!
+//! A `Worker` has a site of its own, in which it makes the first directories durably, random numbers from a seed, and a style that says
+//! which operations it mixes. Each step is one operation if there is something to do it with: making, naming, moving, replacing,
+//! exchanging and removing nodes; writing, growing, cutting and punching files, through the cache and past it; changing attributes; and
+//! syncing, seldom.
+//!
+//! Every write has bytes that no other one has, and every node an owner of its worker's, so that after a crash each byte and each inode
+//! can be traced back. While the machine runs, all files are read and compared.
+//!
+//! Checks after a crash are in `check.rs`. Mapped files and disks that fail are left out: other tests of the file system have them.
 
 use super::node::{Id, Place};
 use super::style::{Operation, Style};

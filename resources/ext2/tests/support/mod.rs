@@ -1,4 +1,13 @@
-//! A disk in memory with faults, images by mke2fs, and checks by e2fsck.
+//! A disk in memory with faults, images by mke2fs, and checks by e2fsck: the world of all tests of this file system.
+//!
+//! A `RamDisk` serves the block protocol from a medium with a volatile cache. It checks that each request is one that a device does,
+//! counts requests, takes its time, fails those that a test names, and gives the image that a crash now would leave: all that was
+//! flushed, and a random part of the rest, sector by sector.
+//!
+//! Images are the same in each run: their times, identity and hashes are set, and those who make and check them are told the time. Random
+//! numbers come from seeds; the environment may ask for more seeds than usual.
+//!
+//! There are no tests here. Torn sectors and real devices are left out.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use gyre_ext2::{Ext2, MountOptions};

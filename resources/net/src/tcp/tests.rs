@@ -1,4 +1,15 @@
 //! Two machines, or a machine and a script, over a simulated link: no runtime, no packets.
+//!
+//! A `Pair` is two ends and the packets on the way between them. Its `Weather`, from one seed, loses, doubles and delays packets; each
+//! part of a large segment is treated by itself. Time goes from event to event, and both streams hold a pattern that can be checked at
+//! any byte. After each packet the invariants of queues and numbers are checked.
+//!
+//! The tests hold that connections open, close and end in every order, that windows close and open, that lost segments are repeated
+//! without a timeout if they can be, with and without SACK, that small segments and corks wait as told, and that silent, refusing or
+//! forging peers have the effect of their RFC and no other. Properties say that streams survive any weather, and that hostile segments
+//! neither panic nor pile up.
+//!
+//! Packets, sums and other stacks are left out: `src/tests/streams.rs` has them.
 
 use super::machine::Peer;
 use super::*;

@@ -1,4 +1,15 @@
 //! Frames of an attacker (adversaries 1, reliability attack 13).
+//!
+//! The path is the `Rig` of `rig.rs`, with a wire instead of a device, and smoltcp as the honest peer at its other end. A test forges
+//! frames with `frame`, `segment` and `syn`, injects them by thousands, and looks at answers, sizes of tables, and the counts of dropped
+//! frames of each tenant.
+//!
+//! The tests hold that a flood of SYN takes no memory and shuts nobody out, that honest connections are made at once meanwhile, that
+//! frames from our own addresses are dropped, that a tenant's flood is cut at its own queue, that answers to nobody's packets are
+//! bounded, and that no tenant pays for finding out whose the next frame is. Under random, changed and cut frames nothing panics and
+//! sockets stay bounded.
+//!
+//! Hostile segments in one machine are in `tcp/tests.rs`; a card that lies is its driver's matter.
 
 use super::peer::Peer;
 use super::rig::*;

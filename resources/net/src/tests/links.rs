@@ -1,4 +1,14 @@
-//! Links beside the card.
+//! Links beside the card: neighbours such as another zone, guests, uplinks, and cards that change.
+//!
+//! The path is the `Rig` of `rig.rs`. A `Neighbour` is the other end of one more link, played by the test: it keeps the frames that it
+//! was sent, and sends a head with more behind it as a zone does.
+//!
+//! The tests hold that packets for a neighbour take its link whole, without sums and questions; that a neighbour or guest speaks for its
+//! own addresses only; that a link that is down drops and counts while TCP goes on when it is up; that a guest's frames leave by the card
+//! in its own name and its floods are bounded; that frames at the card reach the guest; and that connections outlive a card that leaves
+//! once another one has come.
+//!
+//! The memory between two zones is left out: `drivers/zone_link` has it.
 
 use super::rig::*;
 use super::streams::{ANY, at};

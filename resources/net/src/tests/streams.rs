@@ -1,4 +1,15 @@
 //! Streams and datagrams between us and smoltcp.
+//!
+//! The path is the `Rig` of `rig.rs`, with a wire instead of a device, and smoltcp at its other end with jobs that connect, send and
+//! read. The wire may lose, double, delay and change frames, by a seed. Streams hold a pattern, so that each byte is checked at both
+//! ends. Helpers that open, accept and read are used by the files beside this one.
+//!
+//! The tests hold that streams flow both ways, go down in segments of several frames and are acknowledged once for many, that closed
+//! ports and absent neighbours are told, that long datagrams and echoes work, that an ended activity's connections are reset, that slow
+//! devices and readers hold senders back without a loss, and that many connections of one tenant share its room. A property says that
+//! streams survive a bad link, each frame paid for by its owner.
+//!
+//! Attackers are in `hostile.rs`, further links in `links.rs`.
 
 use super::peer::Peer;
 use super::rig::*;

@@ -1,4 +1,14 @@
 //! Instances that behave as they are told: each answers by itself, in virtual time.
+//!
+//! A `Fake` stands in place of the machine: it is the instances, the wires of links and the back ends of disks that the supervisor asks
+//! for. Each `Zone` in it has a temper: it works, panics, never stands, falls silent, talks nonsense, gives what is not its own, gives
+//! late or nothing, or does not listen. A test may also make cores and devices stubborn, let memory run out after so many uses, and put
+//! wishes into a zone's ring.
+//!
+//! It checks as it goes that nothing is written over an instance that runs, that an image lies in one run of lots, and that boxes are
+//! taken only from cores that stand still. Checks that hold at any time are in `world.rs`, tests in the files beside it.
+//!
+//! Real rings and kernels in zones are left out: `tests/instances.rs` has them.
 
 use crate::handler::now_ns;
 use crate::instances::{Fault, Instances, Life, Plan, Stopping};

@@ -1,10 +1,14 @@
 //! Wishes of zones: parts of their own for others, parts of others, and orders to those that they manage.
 //!
-//! Each test puts wishes into the ring of a fake zone and reads the answers there. Then it looks at the zones, at the log and at the pool: a wish
-//! that was done is a change with the zone as its orderer, and one that was refused has changed nothing.
+//! Each test puts wishes into the ring of a fake zone and reads the answers there. Then it looks at the zones, at the log and at the
+//! pool: a wish that was done is a change with the zone as its orderer, and one that was refused has changed nothing.
 //!
-//! * `wish`: a gift of zone 0; `borrows`, `returns`: loans; `orders`: deeds about a zone as a whole.
-//! * Rights alone are tested in `rights.rs`, without a world around them.
+//! `wish` is a gift of zone 0, `borrows` and `returns` are loans, and `orders` are deeds about a zone as a whole.
+//!
+//! The tests hold that gifts, loans and orders need the right to them, that a receiver or lender that refuses leaves all as it was, that
+//! parts of an ended borrower go home, and that management goes up when it is released or its zone ends.
+//!
+//! Rights alone are tested in `rights.rs`, without a world around them.
 
 use super::fake::Temper;
 use super::world::{NAMES, World, create, create_with, destroy, set};

@@ -1,3 +1,15 @@
+//! Pages that several activities show: each pays for its part, and the parts are all there is.
+//!
+//! A `World` is a table of activities with one tenant and processes below it. A page is a `FrameWord` without memory behind it; processes
+//! come to it and go from it by `Viewing`, as a frame does when it is mapped and unmapped.
+//!
+//! The tests hold that a page is divided among those who show it and the last one has it all, that parts count at a member's limit and in
+//! byte-seconds, that one that shows a page often has as many parts, that a part of an ended one is the tenant's, that another tenant's
+//! page stays theirs, and that without room for a set of viewers the tenant pays. Random steps are compared with a model that knows each
+//! page's viewers, and two threads that come and go at once lose nothing.
+//!
+//! Real frames and page tables are left out: `parts/address_space` has them.
+
 use super::*;
 use crate::tree::ActivityParams;
 use crate::{Activities, ActivityId};

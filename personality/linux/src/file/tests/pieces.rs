@@ -1,4 +1,13 @@
 //! Long lists that a program makes are walked in pieces: others run in between.
+//!
+//! The programs are the tests: a `User` of `world.rs` makes thousands of watches, timers, descriptors, mappings, sockets, threads or
+//! children by calls. `turns` then polls a call and counts how often it let others run before it had its answer.
+//!
+//! The tests hold that closing, copying, listing and ending such lists takes several turns and yet does all of the work: names of events
+//! are right after a move, texts read in parts fit together, whole processes end although threads end by themselves meanwhile, and
+//! signals to all reach everyone and the sender last. The lowest free descriptor among very many is found at once.
+//!
+//! Bounds are counts of turns; their lengths in time on a machine are left out, but for that one search.
 
 use super::world::{User, run};
 use crate::task::exit;

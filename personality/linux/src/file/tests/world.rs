@@ -1,4 +1,13 @@
 //! A tenant with one or more processes, whose "programs" are the tests: they call through the table and look at user memory.
+//!
+//! `Surroundings` are the kernel's services as far as calls need them: they start no thread, and their figures are fixed. `run` gives a
+//! test a `User` in a fresh tenant over a tmpfs; `run_on`, `run_as_on_disk`, `run_through` and `run_in` take another root, passage or
+//! surroundings. A `User` is a process with one thread and 4 MiB of scratch memory for arguments and answers.
+//!
+//! The one test here holds at compile time that calls may move between cores while they wait. The properties of calls are in the files
+//! beside this one.
+//!
+//! Code in user mode, traps and signals that interrupt a call are left out: `src/tests/script.rs` plays a processor for these.
 
 use crate::credentials::Credentials;
 use crate::file::passage::Passage;
