@@ -4,15 +4,17 @@
 //! * [`table`], [`plain`] and [`csv`] write one bill; its last line is the sum that must be true.
 //! * [`check`] makes a bill that does not add up an error: then the kernel's accounting is wrong.
 //!
-//! The figures come from `gyre_contract::bill`; here they only get a form. In JSON and CSV a machine without zones has
-//! the same form as ever; zones come behind it, their accounts with the zone's name before theirs.
+//! The figures come from `gyre_contract::bill`; here they only get a form, of which `columns.rs` is the list. In JSON
+//! and CSV a machine without zones has the same form as ever; zones come behind it, their accounts with the zone's name
+//! before theirs.
 
 mod changes;
+mod columns;
 
 use std::{borrow::Cow, process::ExitCode};
 
 use gyre_contract::{
-    bill::{self, Bill, Line, OnBehalf, ProcessLine},
+    bill::{self, Bill, OnBehalf, ProcessLine},
     monitor::Snapshot,
 };
 use gyre_machine_file::units::show_bytes;
@@ -142,41 +144,12 @@ pub fn plain(bill: &Bill) -> String {
 }
 
 fn written(bill: &Bill, paint: Painter) -> String {
-    let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / bill.cycles_per_second.max(1) as f64);
-    let part = |cycles: u64| format!("{:.3} %", percent(cycles, bill.machine_cycles));
-    let head = [
-        "",
-        "share",
-        "CPU time",
-        "of machine",
-        "sent",
-        "received",
-        "disk read",
-        "written",
-        "memory",
-        "over time",
-        "mean wait",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let sum_of_shares: u32 = bill.tenants.iter().filter(|line| line.tenant != "system").map(|line| line.share).sum();
-    rows.extend(bill.tenants.iter().map(|line| {
-        // A zone has none.
-        let share = if line.tenant == "system" || line.share == 0 {
-            String::new()
-        } else {
-            format!("{:.1} %", percent(line.share.into(), sum_of_shares.into()))
-        };
-        [vec![line.tenant.clone(), share, seconds(line.cycles), part(line.cycles)], figures(line)].concat()
-    }));
-    let mut row = |name: &str, cycles: u64| rows.push(vec![name.into(), String::new(), seconds(cycles), part(cycles)]);
-    row("sum of tenants", bill.tenant_cycles);
-    row("  of it choosing and interrupts", bill.caused_cycles);
-    row("infrastructure", bill.infrastructure_cycles);
-    row("scheduling", bill.scheduling_cycles);
-    row("interrupt", bill.interrupt_cycles);
-    row("idle", bill.idle_cycles);
-    row("unattributed", bill.unattributed_cycles);
-    row("machine", bill.machine_cycles);
+    let mut rows = vec![columns::heads()];
+    rows.extend(bill.tenants.iter().map(|line| columns::tenant_cells(bill, line)));
+    let tenants = [("sum of tenants", bill.tenant_cycles), ("  of it choosing and interrupts", bill.caused_cycles)]
+        .map(|(name, cycles)| columns::account(name, cycles));
+    let accounts = tenants.into_iter().chain(columns::accounts(bill));
+    rows.extend(accounts.map(|line| columns::account_cells(bill, &line)));
     let title = format!("Bill of {} for {:.1} s", bill.machine, bill.period_ns as f64 / 1e9);
     let behalf: String = bill.on_behalf.iter().map(|one| behalf_line(bill, one)).collect();
     format!("{}\n{}{}\n{behalf}", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill, paint))
@@ -264,13 +237,6 @@ fn last_line(bill: &Bill, paint: Painter) -> String {
     format!("{words}\n{} = {} cycles  {verdict}", sum.join(" + "), bill.machine_cycles)
 }
 
-fn figures(line: &Line) -> Vec<String> {
-    let bytes = [line.sent_bytes, line.received_bytes, line.read_bytes, line.written_bytes, line.memory_bytes];
-    let waited = wait(line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
-    let held = format!("{} s", show_bytes(line.memory_byte_seconds));
-    bytes.iter().map(|bytes| show_bytes(*bytes)).chain([held, waited]).collect()
-}
-
 /// Returns a part in percent of a whole.
 pub fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
@@ -278,42 +244,15 @@ pub fn percent(part: u64, whole: u64) -> f64 {
 
 /// Writes a bill for spreadsheets; the last line is the machine.
 pub fn csv(bill: &Bill) -> String {
-    let mut text = String::from(
-        "account,share,cycles,user_cycles,messages,sent_bytes,received_bytes,read_bytes,written_bytes,memory_bytes,memory_byte_seconds,queued_ns\n",
-    );
-    for line in &bill.tenants {
-        let figures = [
-            u64::from(line.share),
-            line.cycles,
-            line.user_cycles,
-            line.messages,
-            line.sent_bytes,
-            line.received_bytes,
-            line.read_bytes,
-            line.written_bytes,
-            line.memory_bytes,
-            line.memory_byte_seconds,
-            line.queued_ns,
-        ];
-        let figures: Vec<String> = figures.iter().map(u64::to_string).collect();
-        text += &format!("{},{}\n", line.tenant, figures.join(","));
-    }
-    let others = [
-        ("infrastructure", bill.infrastructure_cycles),
-        ("scheduling", bill.scheduling_cycles),
-        ("interrupt", bill.interrupt_cycles),
-        ("idle", bill.idle_cycles),
-        ("unattributed", bill.unattributed_cycles),
-        ("machine", bill.machine_cycles),
-    ];
-    for (name, cycles) in others {
-        text += &format!("{name},,{cycles},,,,,,,,,\n");
-    }
-    text
+    let tenants = bill.tenants.iter().map(columns::tenant_csv);
+    let accounts = columns::accounts(bill);
+    columns::csv_head() + &tenants.chain(accounts.iter().map(columns::account_csv)).collect::<String>()
 }
 
 #[cfg(test)]
 mod tests {
+    use gyre_contract::bill::Line;
+
     use super::*;
 
     fn bill() -> Bill {
@@ -359,14 +298,62 @@ mod tests {
     #[test]
     fn every_line_of_the_csv_has_the_columns_of_its_head() {
         let text = csv(&bill());
-        assert!(text.lines().all(|line| line.matches(',').count() == 11), "{text}");
-        assert!(text.ends_with("machine,,1000,,,,,,,,,\n"));
+        let commas = |line: &str| line.matches(',').count();
+        let head = text.lines().next().map_or(0, commas);
+        assert!(head > 1 && text.lines().all(|line| commas(line) == head), "{text}");
     }
 
     #[test]
     fn the_accounts_of_a_zone_bear_its_name() {
         let text = csv_of(Some("search"), &bill());
-        assert!(text.starts_with("search:gold,50,600,") && text.ends_with("search:machine,,1000,,,,,,,,,\n"), "{text}");
+        assert!(text.starts_with("search:gold,50,600,") && text.contains("\nsearch:machine,,1000,"), "{text}");
         assert_eq!(csv_of(None, &bill()), csv(&bill()));
+    }
+
+    /// A bill in which no two figures are alike.
+    fn sample() -> Bill {
+        let gold = Line {
+            tenant: "gold".into(),
+            share: 60,
+            cycles: 2_000,
+            user_cycles: 1_500,
+            messages: 4,
+            sent_bytes: 5_000,
+            received_bytes: 6_000_000,
+            read_bytes: 7,
+            written_bytes: 8_192,
+            memory_bytes: 9_000_000,
+            memory_bytes_max: 10_000_000,
+            memory_byte_seconds: 11_000_000_000,
+            queued_ns: 12_000_000,
+        };
+        let system = Line { tenant: "system".into(), share: 10, cycles: 100, ..Line::default() };
+        let zone = Line { tenant: "search".into(), cycles: 1_000, memory_bytes: 13, ..Line::default() };
+        let silver = Line { tenant: "silver".into(), share: 20, messages: 1, queued_ns: 1_500, ..Line::default() };
+        Bill {
+            machine: "m".into(),
+            period_ns: 2_500_000_000,
+            cycles_per_second: 1_000,
+            tenants: vec![system, gold, silver, zone],
+            tenant_cycles: 3_100,
+            caused_cycles: 50,
+            infrastructure_cycles: 400,
+            scheduling_cycles: 30,
+            interrupt_cycles: 20,
+            idle_cycles: 1_440,
+            unattributed_cycles: 10,
+            machine_cycles: 5_000,
+            ..Bill::default()
+        }
+    }
+
+    #[test]
+    fn a_bill_for_people_is_this_table() {
+        assert_eq!(plain(&sample()), include_str!("bill/sample.txt"));
+    }
+
+    #[test]
+    fn a_bill_for_spreadsheets_is_these_rows() {
+        assert_eq!(csv(&sample()), include_str!("bill/sample.csv"));
     }
 }
