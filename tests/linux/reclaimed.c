@@ -3,6 +3,7 @@
 #include "check.h"
 #include <setjmp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #define PAGE 4096UL
 #define KEPT (4UL << 20)
@@ -144,6 +145,34 @@ static void cut(void) {
     CHECK(munmap(map, bytes) == 0);
 }
 
+// Pages that a file loses while they are shown are free at once: whoever needs memory beside gets it.
+static void cut_beside_another(void) {
+    int *ends = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(ends != MAP_FAILED);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (child == 0 && !__atomic_load_n(ends, __ATOMIC_ACQUIRE)) {
+        char *own = mmap(NULL, KEPT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(own != MAP_FAILED);
+        for (size_t at = 0; at < KEPT; at += PAGE)
+            own[at] = 1;
+        CHECK(munmap(own, KEPT) == 0);
+    }
+    if (child == 0)
+        _exit(0);
+    char *map = map_file(PROT_READ | PROT_WRITE, MAP_SHARED);
+    for (int round = 0; round < 4; round++) {
+        for (size_t page = 0; page < pages; page++)
+            head_of(map, page)->version = 1;
+        CHECK(ftruncate(file, 0) == 0 && ftruncate(file, bytes) == 0);
+    }
+    __atomic_store_n(ends, 1, __ATOMIC_RELEASE);
+    CHECK(status_of(child) == 0);
+    CHECK(munmap(map, bytes) == 0 && munmap(ends, PAGE) == 0);
+}
+
 int main(int count, char **arguments) {
     bytes = (count > 1 ? strtoul(arguments[1], NULL, 10) : 16) << 20, pages = bytes / PAGE;
     char path[256];
@@ -154,7 +183,7 @@ int main(int count, char **arguments) {
     char *kept = mmap(NULL, KEPT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(versions && kept != MAP_FAILED);
     memset(kept, 77, KEPT);
-    written_by_calls(), seen(), changed(), copied(), advised(), cut();
+    written_by_calls(), seen(), changed(), copied(), advised(), cut(), cut_beside_another();
     for (size_t at = 0; at < KEPT; at++)
         CHECK(kept[at] == 77);
     done("reclaimed");

@@ -1,4 +1,4 @@
-// Mappings of files that become shorter, and longer again: SIGBUS for the program, EFAULT for its calls, zeroes afterwards.
+// Mappings of files that become shorter, and longer again: SIGBUS for the program, EFAULT for its calls, zeroes afterwards. And of files that get holes.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +116,26 @@ static void of_others(const char *path) {
     unlink(path);
 }
 
+// A hole shows zeroes at once, but for copies of a program's own; what is written there afterwards is the file's.
+static void with_holes(const char *path) {
+    int file = file_of(path, 5);
+    char *map = mapped(file, 5, MAP_SHARED), *own = mapped(file, 5, MAP_PRIVATE), byte;
+    touch(map, 5, 1);
+    own[PAGE] = 'o';
+    CHECK(own[2 * PAGE] == 'C' && own[3 * PAGE] == 'D');
+    CHECK(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, 2 * PAGE + 1) == 0);
+    CHECK(map[0] == 'A' && map[PAGE] == 0 && map[2 * PAGE + 7] == 0 && map[3 * PAGE] == 0 && map[3 * PAGE + 1] == 'd' && map[4 * PAGE] == 'E');
+    CHECK(own[PAGE] == 'o' && own[2 * PAGE] == 0 && own[3 * PAGE] == 0 && own[3 * PAGE + 1] == 'd');
+    map[PAGE + 3] = 'w';
+    CHECK(pread(file, &byte, 1, PAGE + 3) == 1 && byte == 'w');
+    CHECK(fsync(file) == 0 && posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    CHECK(pread(file, &byte, 1, PAGE + 3) == 1 && byte == 'w' && map[PAGE + 3] == 'w');
+    munmap(map, 5 * PAGE);
+    munmap(own, 5 * PAGE);
+    close(file);
+    unlink(path);
+}
+
 // Without a handler it ends the program.
 static void ends(const char *path) {
     int file = file_of(path, 2), status;
@@ -143,6 +163,11 @@ static void of_memory(void) {
     memset(map, 'x', 2 * huge);
     CHECK(ftruncate(file, huge + PAGE) == 0);
     CHECK(reads(map + huge) && !reads(map + huge + PAGE) && !writes(map + 2 * huge - 1));
+    char byte = 0;
+    CHECK(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE) == 0);
+    CHECK(map[PAGE - 1] == 'x' && map[PAGE] == 0 && map[2 * PAGE] == 'x');
+    map[PAGE] = 'w';
+    CHECK(pread(file, &byte, 1, PAGE) == 1 && byte == 'w');
     CHECK(ftruncate(file, 10) == 0);
     CHECK(map[9] == 'x' && map[10] == 0 && !reads(map + PAGE) && !reads(map + huge));
     CHECK(ftruncate(file, 2 * huge) == 0 && map[huge] == 0 && map[2 * huge - 1] == 0);
@@ -162,6 +187,7 @@ int main(void) {
         shorter(places[at], MAP_PRIVATE, 0);
         shorter(places[at], MAP_PRIVATE, 1);
         of_others(places[at]);
+        with_holes(places[at]);
         ends(places[at]);
     }
     of_memory();

@@ -24,6 +24,7 @@ use gyre_account::ActivityId;
 use gyre_interface::around::{Around, Claim};
 use gyre_interface::files::files::{Client, Request};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
+use gyre_interface::memory::Effort;
 use gyre_interface::near::Near;
 use gyre_machine::{Access, MapFlags, Va};
 use gyre_message::direct::{block_on, direct_link};
@@ -103,8 +104,17 @@ impl Store {
                 reply.send(Ok(attributes(self.bytes.load(Ordering::Relaxed))));
             }
             Request::page_dirtied { reply, .. } => reply.send(Ok(())),
-            _ => panic!("a mapping asks for pages and sizes only"),
+            Request::evict_pages { pages, reply, .. } => reply.send(Ok(self.evict(&pages) * PAGE)),
+            _ => panic!("a mapping asks for pages and sizes, and tells which it does not show any more"),
         }
+    }
+
+    /// Drops those of these pages that nobody shows; returns how many.
+    fn evict(&self, pages: &[u64]) -> u64 {
+        let mut cached = self.cached.lock().unwrap();
+        let before = cached.len();
+        cached.retain(|index, page| page.is_shared() || !pages.contains(index));
+        (before - cached.len()) as u64
     }
 
     fn file(&'static self) -> (Arc<MappedFile>, Arc<MappedSize>) {
@@ -316,6 +326,53 @@ fn a_file_that_becomes_shorter_meanwhile_shows_nothing_behind_its_end() {
             space.shorten(&size, 2 * PAGE).await;
             assert!(places(&space).iter().all(|page| *page < 2));
         }
+    });
+}
+
+#[test]
+fn pages_that_a_file_has_lost_are_free_before_their_mappings_hear_of_it() {
+    block_on(async {
+        let store = Store::leak(16 * PAGE, 0..16);
+        let (space, (file, size)) = (space(), store.file());
+        map(&space, &file, (0, 16, 0), Options::SHARED).await;
+        map(&space, &file, (16, 16, 0), Options::empty()).await;
+        space.copy_out(BASE + 25 * PAGE, &99u64.to_le_bytes()).await.unwrap();
+        for page in 0..32 {
+            assert_eq!(touch(&space, page).await, Ok(()));
+        }
+        // The file is cut off at page 8; its pages behind that were in use just now.
+        store.cached.lock().unwrap().retain(|index, _| *index < 8);
+        let given = space.give_back(3 * PAGE, Effort::Usual).await;
+        assert!(given.free_bytes >= 3 * PAGE, "{given:?}");
+        for _ in 0..4 {
+            space.give_back(64 * PAGE, Effort::Thorough).await;
+        }
+        let left = places(&space);
+        assert!(left.iter().all(|page| page % 16 < 8 || *page == 25), "{left:?}");
+        assert_eq!(present(&space)[&25].0, 99, "what the program wrote for itself");
+        space.shorten(&size, 8 * PAGE).await;
+        assert!(places(&space).iter().all(|page| page % 16 < 8));
+    });
+}
+
+#[test]
+fn mappings_show_nothing_of_before_in_a_hole() {
+    block_on(async {
+        let store = Store::leak(16 * PAGE, 0..16);
+        let (space, (file, size)) = (space(), store.file());
+        map(&space, &file, (0, 16, 0), Options::SHARED).await;
+        map(&space, &file, (16, 12, 4), Options::empty()).await;
+        space.copy_out(BASE + 18 * PAGE, &99u64.to_le_bytes()).await.unwrap();
+        assert_eq!((touch(&space, 0).await, touch(&space, 16).await), (Ok(()), Ok(())));
+        // Pages 5 to 7 wholly, a part of page 4 and one of page 8.
+        space.punch(&size, 4 * PAGE + 1..8 * PAGE + 4095).await;
+        let shared = (0..16).filter(|page| !(5..8).contains(page));
+        // The private ones show the file's page 4 first; 18 shows what was written there.
+        let private = (16..28).filter(|page| ![17, 19].contains(page));
+        assert_eq!(places(&space), shared.chain(private).collect::<Vec<_>>());
+        space.punch(&size, 3 * PAGE..3 * PAGE + 4095).await;
+        space.punch(&size, u64::MAX - 1..u64::MAX).await;
+        assert!(places(&space).contains(&3));
     });
 }
 

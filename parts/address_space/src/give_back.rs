@@ -7,6 +7,7 @@
 //! * A page that the program may write is dirty in its file's cache, and is written back there before it goes.
 //! * Pages that a program wrote for itself, locked ones, and those of file systems in memory stay: nobody could give them again, or nothing is
 //!   gained.
+//! * A page that its file has lost, since it became shorter, is free at once.
 //! * Cores that hold a translation do not mark its page again: it only seems unused, and comes back by a fault.
 
 use crate::AddressSpace;
@@ -16,6 +17,7 @@ use crate::space::{State, Withdrawn};
 use alloc::vec::Vec;
 use gyre_interface::memory::Effort;
 use gyre_machine::{MapFlags, Va};
+use gyre_object::Page;
 
 /// Regions and pages that are looked at under one lock.
 const LOOKS: usize = 512;
@@ -33,6 +35,17 @@ pub struct GivenBack {
     pub hidden_bytes: u64,
     /// Of them, bytes that are free now. Others must be written first, or another program shows them.
     pub free_bytes: u64,
+}
+
+/// The outcome of a look at a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Forgotten {
+    /// It stays.
+    No,
+    /// The program does not show it any more; its file, or another program, still holds it.
+    FilesToo,
+    /// Nobody else held it: its file has become shorter, and its mappings are about to hear of it ([`AddressSpace::shorten`]).
+    WhollyFree,
 }
 
 /// A search for pages to give.
@@ -59,6 +72,12 @@ impl Sweep {
 
     fn goes_on(&self) -> bool {
         self.free_pages < self.wanted_pages && self.hidden_pages < self.hidden_pages_max && self.ends < ENDS_MAX
+    }
+
+    /// Notes a page that was hidden and is free.
+    fn note_free(&mut self) {
+        self.hidden_pages = self.hidden_pages.saturating_add(1);
+        self.free_pages = self.free_pages.saturating_add(1);
     }
 
     /// Pages that may be hidden before it is seen how many of them are free.
@@ -128,8 +147,10 @@ impl State {
                 return;
             }
             self.hand = address.saturating_add(PAGE);
-            if self.forget_unused(address, withdrawn) {
-                sweep.last.note(&rest.file, rest.index_of(address));
+            match self.forget_unused(address, withdrawn) {
+                Forgotten::FilesToo => sweep.last.note(&rest.file, rest.index_of(address)),
+                Forgotten::WhollyFree => sweep.note_free(),
+                Forgotten::No => {}
             }
         }
         if is_all {
@@ -138,19 +159,18 @@ impl State {
     }
 
     /// Takes one page out if it was not used since the last look; else marks it as unused.
-    pub(crate) fn forget_unused(&mut self, address: u64, withdrawn: &mut Withdrawn) -> bool {
-        // Pages that programs wrote could not be given again, whether one of them holds them or, since a fork,
-        // several.
-        let is_the_files = self.pages.get(address).is_some_and(|page| page.is_shared() && !page.is_own());
-        if !is_the_files {
-            return false;
-        }
+    pub(crate) fn forget_unused(&mut self, address: u64, withdrawn: &mut Withdrawn) -> Forgotten {
+        // Pages that a program wrote for itself could not be given again.
+        let Some(is_files_too) = self.pages.get(address).filter(|page| !page.is_own()).map(Page::is_shared) else {
+            return Forgotten::No;
+        };
         let flags = self.table.query(Va(address)).map_or(MapFlags::empty(), |mapping| mapping.flags);
-        if flags.contains(MapFlags::ACCESSED) {
+        // Nobody will use a page that its file has lost.
+        if is_files_too && flags.contains(MapFlags::ACCESSED) {
             self.table.protect(Va(address), flags.difference(MapFlags::ACCESSED));
-            return false;
+            return Forgotten::No;
         }
         self.evict(address, withdrawn);
-        true
+        if is_files_too { Forgotten::FilesToo } else { Forgotten::WhollyFree }
     }
 }

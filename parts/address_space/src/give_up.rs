@@ -1,6 +1,7 @@
 //! Pages that a program says it does not need for now (madvise(2), MADV_COLD and MADV_PAGEOUT; Linux: mm/madvise.c).
 
 use crate::advise::checked;
+use crate::give_back::Forgotten;
 use crate::given::{Given, Rest, file_of};
 use crate::region::{Options, Region};
 use crate::space::{State, Withdrawn};
@@ -53,7 +54,7 @@ impl State {
             let addresses: Vec<u64> = self.pages.addresses(start, region.end).collect();
             for address in addresses {
                 self.note_unused(address);
-                if when == Unneeded::Now && self.forget_unused(address, withdrawn) {
+                if when == Unneeded::Now && self.forget_unused(address, withdrawn) == Forgotten::FilesToo {
                     given.note(&rest.file, rest.index_of(address));
                 }
             }

@@ -1,4 +1,4 @@
-//! The files of a tenant that are mapped: when one becomes shorter, its mappings show nothing behind the new end.
+//! The files of a tenant that are mapped: if one becomes shorter or gets a hole, its mappings show nothing of before there.
 //!
 //! All mappings of a file share its size, and by that they are known. A file that nobody has mapped costs one look at the table; for others
 //! each process' mappings are looked through, once.
@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::any::Any;
+use core::ops::Range;
 use gyre_address_space::MappedSize;
 use gyre_interface::files::NodeId;
 use gyre_object::TenantLock;
@@ -72,21 +73,43 @@ impl Drop for Entry {
     }
 }
 
+/// A change of a file by which it may have lost pages.
+enum Loss {
+    /// It has another size, bytes.
+    Size(u64),
+    /// It has a hole, bytes from its start.
+    Hole(Range<u64>),
+}
+
 /// A file has got another size: behind it no mapping shows anything.
 pub(crate) async fn shortened(thread: &Thread, place: &Place, size_bytes: u64) {
+    tell(thread, place, Loss::Size(size_bytes)).await;
+}
+
+/// A hole was made in a file: no mapping shows anything of before in it.
+pub(crate) async fn punched(thread: &Thread, place: &Place, part: Range<u64>) {
+    tell(thread, place, Loss::Hole(part)).await;
+}
+
+async fn tell(thread: &Thread, place: &Place, loss: Loss) {
     let mapped = thread.process().files().tenant().mapped.clone();
     if let Some(file) = mapped.of(place) {
         // Apart: the future of every call that opens a file would grow otherwise.
-        Box::pin(forget(thread, &file, size_bytes)).await;
+        Box::pin(forget(thread, &file, loss)).await;
         drop(file);
         mapped.tidy(place.key());
     }
 }
 
-async fn forget(thread: &Thread, file: &Arc<MappedSize>, size_bytes: u64) {
-    file.note(size_bytes);
+async fn forget(thread: &Thread, file: &Arc<MappedSize>, loss: Loss) {
+    if let Loss::Size(bytes) = loss {
+        file.note(bytes);
+    }
     let processes = thread.tenant().tree.lock().processes();
     for process in processes {
-        process.space().shorten(file, size_bytes).await;
+        match &loss {
+            Loss::Size(bytes) => process.space().shorten(file, *bytes).await,
+            Loss::Hole(part) => process.space().punch(file, part.clone()).await,
+        }
     }
 }

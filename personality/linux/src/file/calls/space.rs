@@ -74,16 +74,23 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     match a.unsigned(1) & !raw::FALLOC_FL_KEEP_SIZE {
         0 => allocate(place, offset, bytes, keep).await?,
-        raw::FALLOC_FL_PUNCH_HOLE if keep => place.system().punch(place.node, offset, bytes).await?,
+        raw::FALLOC_FL_PUNCH_HOLE if keep => punch(thread, place, offset, bytes).await?,
         raw::FALLOC_FL_ZERO_RANGE => {
             expect_space(place, offset, bytes, keep).await?;
-            place.system().punch(place.node, offset, bytes).await?;
+            punch(thread, place, offset, bytes).await?;
             allocate(place, offset, bytes, keep).await?;
         }
         _ => return Err(Errno::EOPNOTSUPP),
     }
     file.tell(raw::IN_MODIFY);
     Ok(0)
+}
+
+/// Makes a hole; no mapping shows anything of before in it.
+async fn punch(thread: &Thread, place: &Place, offset: u64, bytes: u64) -> Result<(), Errno> {
+    place.system().punch(place.node, offset, bytes).await?;
+    mapped::punched(thread, place, offset..offset.saturating_add(bytes)).await;
+    Ok(())
 }
 
 /// Refuses a size that the caller's limit forbids.
