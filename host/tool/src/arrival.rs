@@ -34,6 +34,7 @@ use crate::{
     check::{self, print_json},
     cli,
     failure::{Context as _, Failure, Result},
+    held_file::HeldFile,
     instances::Instances,
     machines::{
         self, Known,
@@ -93,7 +94,7 @@ pub struct Target {
     known: Known,
     agent: Agent,
     /// Nobody else changes who is there meanwhile.
-    _lock: File,
+    _lock: HeldFile,
 }
 
 /// The answer of `--json`.
@@ -314,12 +315,11 @@ fn request(tenant: &HostTenant) -> Request {
     Request::Publish { tenant: tenant.name.clone(), ports: tenant.ports.iter().map(ToString::to_string).collect() }
 }
 
-fn lock(folder: &Path) -> Result<File> {
+fn lock(folder: &Path) -> Result<HeldFile> {
     let path = folder.join("change.lock");
     let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
-    file.try_lock()
-        .map_err(|_| Failure::with_help("another command changes this machine", "wait until it has ended"))?;
-    Ok(file)
+    HeldFile::take(file)
+        .ok_or_else(|| Failure::with_help("another command changes this machine", "wait until it has ended"))
 }
 
 fn ms(time: Duration) -> u64 {

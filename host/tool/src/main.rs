@@ -25,6 +25,7 @@ mod failure;
 mod forecast;
 mod forward;
 mod goals;
+mod held_file;
 mod image;
 mod instances;
 mod keep;

@@ -1,7 +1,6 @@
 //! Ctrl-C and termination: a flag that everything which waits looks at; and `gyre stop`, which sets that of another `gyre run`.
 
 use std::{
-    fs::{File, TryLockError},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -22,7 +21,7 @@ use crate::{
     check::print_json,
     cli,
     failure::{Context as _, Failure, Result},
-    life,
+    held_file, life,
     project::Project,
     qemu::Span,
 };
@@ -145,5 +144,5 @@ fn names(folders: &[PathBuf]) -> String {
 
 /// Returns whether a `gyre run` holds the machine's folder.
 pub fn is_taken(folder: &Path) -> bool {
-    File::open(folder.join("lock")).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    held_file::is_held(&folder.join("lock"))
 }

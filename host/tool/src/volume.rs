@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     command as program,
     failure::{Context as _, Failure, Result},
+    held_file::{self, HeldFile},
     image,
     machines::info::now_unix_ms,
     project::Project,
@@ -61,7 +62,7 @@ pub struct Taken {
     /// It.
     pub volume: Volume,
     /// Held as long as this lives.
-    _lock: File,
+    _held: HeldFile,
 }
 
 impl Volume {
@@ -123,7 +124,7 @@ impl Volume {
 
     /// Returns whether a machine or a command has it.
     pub fn is_taken(&self) -> bool {
-        File::open(&self.path).is_ok_and(|file| file.try_lock().is_err())
+        held_file::is_held(&self.path)
     }
 
     /// Takes it for oneself.
@@ -137,10 +138,10 @@ impl Volume {
                 if names.is_empty() { "there are none".into() } else { format!("there is: {}", names.join(", ")) };
             return Err(Failure::with_help(format!("there is no volume `{}`", self.name), help));
         }
-        let lock = File::open(&self.path).context(|| format!("cannot open {}", self.path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Taken { volume: self.clone(), _lock: lock }),
-            Err(_) => Err(self.in_use()),
+        let file = File::open(&self.path).context(|| format!("cannot open {}", self.path.display()))?;
+        match HeldFile::take(file) {
+            Some(held) => Ok(Taken { volume: self.clone(), _held: held }),
+            None => Err(self.in_use()),
         }
     }
 

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::failure::{Context as _, Result};
+use crate::{
+    failure::{Context as _, Result},
+    held_file,
+};
 
 /// How the names of such folders begin.
 const PREFIX: &str = ".making-";
@@ -53,7 +56,7 @@ fn remove_left(below: &Path) {
     for path in std::fs::read_dir(below).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
         let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
         // No lock yet: its owner ended between the two.
-        let is_used = File::open(path.join("lock")).is_ok_and(|lock| lock.try_lock().is_err());
+        let is_used = held_file::is_held(&path.join("lock"));
         if is_one && !is_used && !path.is_symlink() {
             let _ = std::fs::remove_dir_all(&path);
         }

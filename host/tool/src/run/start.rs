@@ -40,6 +40,7 @@ use crate::{
     command::last_lines,
     failure::{Context as _, Failure, Result},
     forward,
+    held_file::HeldFile,
     instances::{self, Instances},
     load::{self, Clients},
     machines::info::Info,
@@ -89,25 +90,25 @@ pub struct Running {
     pub first_page: Option<Duration>,
     clients: Vec<(String, Clients)>,
     /// Held as long as the machine runs.
-    _lock: File,
+    _lock: HeldFile,
     /// As is this.
     _volumes: Vec<volume::Taken>,
 }
 
 /// Takes a machine's folder: two runs must not share disks.
-fn lock(folder: &Path, name: &str) -> Result<File> {
+fn lock(folder: &Path, name: &str) -> Result<HeldFile> {
     let path = folder.join("lock");
     // Not truncated: while it is taken it says who has it.
     let options = File::options().write(true).create(true).truncate(false).to_owned();
     let file = options.open(&path).context(|| format!("cannot write {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => {
+    match HeldFile::take(file) {
+        Some(held) => {
             // The process that `gyre stop` tells to end the machine.
             std::fs::write(&path, std::process::id().to_string())
                 .context(|| format!("cannot write {}", path.display()))?;
-            Ok(file)
+            Ok(held)
         }
-        Err(_) => {
+        None => {
             let help = "watch it with ./gyre top, end it with ./gyre stop, or give this machine another `name`";
             Err(Failure::with_help(format!("the machine `{name}` is running already"), help))
         }
