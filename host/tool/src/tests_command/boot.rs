@@ -38,6 +38,8 @@ const LONG: &[&str] = &[
     "tests/boot/zones.sh",
     "tests/boot/data/run",
     "tests/boot/changes/run",
+    "tests/boot/mapped/run",
+    "tests/boot/programs/run",
     "tests/boot/zones/run",
     "tests/boot/failures/run",
     "tests/boot/ending/run",
