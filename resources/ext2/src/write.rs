@@ -101,7 +101,7 @@ impl Ext2 {
         };
         let mut within = (at % PAGE) as usize;
         source.take(count as usize, |part| within = page.write(within, part).saturating_add(within));
-        self.cache.mark_dirty(key);
+        self.note_written(key);
         if self.geometry.block_bytes == PAGE_BYTES {
             self.cache.note_placed(key);
         }
@@ -123,12 +123,13 @@ impl Ext2 {
         // The page's old contents must not be shown.
         page.write(within, [0; PAGE_BYTES].get(within..).unwrap_or_default());
         drop(page);
-        fetch.done();
+        // Clean until its blocks are known: it would be taken back if it were not in use.
+        let _shown = fetch.done();
         let mut unsure = Unsure { file_system: self, key, kept: false };
         let end = at.saturating_add(PAGE_BYTES as u64);
         self.ensure_range(node, at, end).await.1?;
         unsure.kept = true;
-        self.cache.mark_dirty(key);
+        self.note_written(key);
         self.cache.note_placed(key);
         self.wrote_until(node, end);
         Ok(PAGE_BYTES as u64)
@@ -147,7 +148,14 @@ impl Ext2 {
         });
     }
 
-    /// Takes blocks for the holes among `start..end`, which lie in one page that is in the cache; answers how far it came, too.
+    /// Marks a page dirty, which its writer holds, so that it is here.
+    fn note_written(&self, key: PageKey) {
+        let is_here = self.cache.mark_dirty(key);
+        debug_assert!(is_here, "a page is taken back while it is written");
+    }
+
+    /// Takes blocks for the holes among `start..end`, which lie in one page that is in the cache; answers how far it came, too. The caller
+    /// holds the page: it is clean, and its block would show what is on the disk there.
     pub(crate) async fn ensure_range(&'static self, node: &Node, start: u64, end: u64) -> (u64, Result<(), FileError>) {
         let block_bytes = self.geometry.block_bytes as u64;
         let key = self.page_key(node.id, start / PAGE);
@@ -156,7 +164,7 @@ impl Ext2 {
             let block_start = index.saturating_mul(block_bytes);
             let block_end = block_start.saturating_add(block_bytes).min(end);
             let pointing = || {
-                self.cache.mark_dirty(key);
+                self.note_written(key);
                 self.note_ordered(node.id);
                 self.change(node, |inode| inode.size = inode.size.max(block_end));
             };
@@ -173,12 +181,13 @@ impl Ext2 {
         let key = self.page_key(node.id, index);
         let start = index.saturating_mul(PAGE_BYTES as u64);
         let end = node.size().min(start.saturating_add(PAGE_BYTES as u64));
-        // A page that was cut off meanwhile has no owner any more.
-        if start >= end || self.cache.get(key).is_none() {
+        // A page that was cut off meanwhile has no owner any more. One that its program loses from here on stays all the same.
+        let shown = self.cache.get(key);
+        if start >= end || shown.is_none() {
             return Ok(());
         }
         self.ensure_range(node, start, end).await.1?;
-        self.cache.mark_dirty(key);
+        self.note_written(key);
         self.wrote_until(node, end);
         Ok(())
     }

@@ -28,5 +28,6 @@ mod shared;
 mod stale;
 mod storm;
 mod support;
+mod taken;
 mod unmounting;
 mod writing;
