@@ -234,6 +234,14 @@ impl Activities {
         }
     }
 
+    /// Gives an activity that lives another name for people.
+    pub fn rename(&self, id: ActivityId, name: &str) {
+        let mut entries = self.entries.lock();
+        if let Some(entry) = entries.get_mut(id.index()).filter(|_| self.is_alive(id)) {
+            entry.write_name(name);
+        }
+    }
+
     /// Returns the payer of work in the name of `id` now: itself, its lead once it has ended, `None` if that has ended too.
     #[inline]
     pub fn living(&self, id: ActivityId) -> Option<ActivityId> {
@@ -449,14 +457,18 @@ impl Entry {
         Entry { name: [0; NAME_BYTES_MAX], name_bytes: 0, generation: 0, children: 0, used: false, retired: false };
 
     fn occupy(&mut self, name: &str) {
+        self.write_name(name);
+        self.children = 0;
+        self.used = true;
+    }
+
+    fn write_name(&mut self, name: &str) {
         let mut bytes = name.len().min(NAME_BYTES_MAX);
         while !name.is_char_boundary(bytes) {
             bytes -= 1;
         }
         self.name[..bytes].copy_from_slice(&name.as_bytes()[..bytes]);
         self.name_bytes = bytes as u8;
-        self.children = 0;
-        self.used = true;
     }
 }
 

@@ -17,6 +17,18 @@ fn an_old_id_never_means_a_new_activity() {
 }
 
 #[test]
+fn another_name_is_one_of_who_lives() {
+    let activities = Activities::new();
+    let first = named(&activities, None, "a place");
+    activities.rename(first, "late");
+    assert_eq!(activities.info(first).unwrap().name, "late");
+    activities.close(first).unwrap();
+    let second = named(&activities, None, "second");
+    activities.rename(first, "nobody");
+    assert_eq!(activities.info(second).unwrap().name, "second");
+}
+
+#[test]
 fn a_parent_outlives_its_children() {
     let activities = Activities::new();
     let tenant = named(&activities, None, "tenant");
