@@ -22,7 +22,7 @@ pub use crate::policy::{Budget, Choice, Entitlement, Metric, Policy, ResourcePol
 pub use crate::zones::{DeviceAddress, Neighbour, Zone};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.

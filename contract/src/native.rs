@@ -225,6 +225,15 @@ pub const ZONE_LOG: u64 = 0x105b;
 /// ETIMEDOUT (the supervisor does not answer), EFAULT, ENOSPC (`room` is too small; it is done or refused).
 pub const ZONE_WISH: u64 = 0x105c;
 
+/// `zone_module(number, whole, offset, buffer, length) -> bytes`: hands over a piece of the boot module of a zone that is to come, for
+/// [`crate::zones::Command::Describe`]. The caller chooses a `number` for the module, which has `whole` bytes. Pieces follow each other; that at
+/// offset 0 begins, and the one that was handed over before goes, whole or not. Returns the bytes that there are.
+///
+/// Errors: EPERM (not the system tenant of a supervisor), EINVAL (a module of 0 bytes or more than [`crate::zones::MODULE_BYTES_MAX`], a
+/// piece of more than 256 KiB), ESTALE (it does not follow what there is of this number: another one was begun meanwhile), ENOMEM (the
+/// system tenant has no room for it), EFAULT.
+pub const ZONE_MODULE: u64 = 0x105d;
+
 /// `cells(request, length, answer, room) -> bytes`: changes the cells; `request` is the postcard form of [`crate::cells::Request`], done together or
 /// not at all; an empty list changes nothing. The postcard form of [`crate::cells::Answer`] is written to `answer`. Returns when every core is told,
 /// and does not wait until all have changed over.

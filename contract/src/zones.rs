@@ -19,6 +19,19 @@ pub const ZONES_MAX: usize = 8;
 pub const LOT_BYTES: u64 = 2 << 20;
 /// Bytes of a zone's name.
 pub const NAME_BYTES_MAX: usize = 31;
+/// Names that say something else: no zone has one of them.
+pub const NAMES_TAKEN: [&str; 5] = ["supervisor", "free", "owner", "controller", "log"];
+/// Bytes of the boot module of a zone that comes while the machine runs.
+pub const MODULE_BYTES_MAX: u64 = 8 << 20;
+/// Silence after which a zone counts as hung, ms: the bounds of [`Zone::patience_ms`].
+pub const PATIENCE_MS: core::ops::RangeInclusive<u32> = 100..=3_600_000;
+
+/// Returns whether a text can be the name of a zone, [`NAMES_TAKEN`] apart: a-z, 0-9 and -, the first no -.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(is_good)
+}
 
 /// One zone, as the machine file describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +64,8 @@ pub struct Zone {
     pub disks: Vec<u16>,
     /// Zones that may borrow parts of it without its owner's order, by their places in the description.
     pub lends_to: Vec<u16>,
+    /// A place for a zone that comes while the machine runs: all but devices and links is said by [`Command::Describe`].
+    pub is_place: bool,
 }
 
 /// Another instance of the machine, as one that has a link to it knows it.
@@ -134,6 +149,15 @@ pub enum Restart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
+    /// Puts a zone that the machine was not started with into a place that is vacant, or that has one of this name that does not run.
+    Describe {
+        /// The place, by its number in the description.
+        place: u16,
+        /// The zone. Its devices and links are among those of the place; its `module` says nothing.
+        zone: Zone,
+        /// The number under which its boot module was handed over whole ([`crate::native::ZONE_MODULE`]).
+        module: u64,
+    },
     /// Makes a described zone that does not run; with other sizes than described if they are given.
     Create {
         /// Its name.
@@ -333,6 +357,8 @@ pub enum State {
         /// The cause.
         cause: Cause,
     },
+    /// No zone: a place for one that comes.
+    Vacant,
 }
 
 /// How a zone ended that did not end in order.
@@ -508,6 +534,12 @@ pub enum Deed {
 mod tests {
     use super::*;
     use alloc::string::ToString as _;
+
+    #[test]
+    fn a_name_is_short_and_plain() {
+        assert!(["a", "late-2", &"x".repeat(31)].iter().all(|name| is_name(name)));
+        assert!(["", "-a", "A", "a b", "a/b", "\u{e9}", &"x".repeat(32)].iter().all(|name| !is_name(name)));
+    }
 
     #[test]
     fn a_function_is_read_as_it_is_written() {

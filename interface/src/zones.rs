@@ -50,6 +50,10 @@ protocol! {
     pub mod zones {
         /// Does all commands or none of them; waits until that is so. A zone that it creates stands then. Not idempotent.
         async fn change(commands: Vec<Command>, by: By) -> Result<(), ZonesError>;
+        /// Takes a piece of the boot module of a zone that is to come, at `offset` of `whole` bytes; answers the bytes that there are. A piece
+        /// at 0 begins one, and ends another one that was begun. `Unknown`: the piece does not follow, or the length makes no sense. `Gone`:
+        /// there is no memory for it. The sender's activity pays.
+        async fn stage(module: u64, whole: u64, offset: u64, bytes: Vec<u8>) -> Result<u64, ZonesError>;
         /// Returns all zones and what nobody holds.
         async fn view() -> Result<Zones, ZonesError>;
         /// Returns up to `room` bytes that a zone has printed, from a position on. Idempotent.

@@ -23,7 +23,9 @@ impl Zones {
     pub(crate) async fn begin(&self, place: usize) -> Result<(), Refusal> {
         let slot = self.slot(place)?;
         let (begun_cycle, begun_ns) = (gyre_machine::now(), now_ns());
-        let run = self.machine.run_lots(place);
+        let described = slot.described();
+        let module = described.module.as_deref();
+        let run = self.run_lots(place);
         let parts = ordered(slot.known().parts, run);
         if parts.cores.is_empty() || parts.lots.first().is_none_or(|first| first.count < run) {
             return Err(machine(slot, &Fault("too little is left to make it of".into())));
@@ -31,7 +33,7 @@ impl Zones {
         self.clear(place, &parts.lots).await;
         let lease_begun = self.lease_of(place).await;
         self.machine
-            .prepare(Plan { zone: place, description: slot.zone, parts: &parts, begun_cycle })
+            .prepare(Plan { zone: place, description: &described.zone, module, parts: &parts, begun_cycle })
             .map_err(|fault| machine(slot, &fault))?;
         {
             let mut inner = slot.inner.lock();
@@ -51,6 +53,13 @@ impl Zones {
         slot.rung.wake_all();
         slot.changed.wake_all();
         Ok(())
+    }
+
+    /// Returns the lots that the zone's image, module and page take.
+    pub(crate) fn run_lots(&self, place: usize) -> u32 {
+        let described = self.slots.get(place).map(Slot::described);
+        let module = described.as_ref().and_then(|described| described.module.as_deref());
+        self.machine.run_lots(place, module)
     }
 
     /// Clears those of a zone's new lots that others have had.
@@ -74,7 +83,7 @@ impl Zones {
                 State::Booting => None,
                 State::Running => Some(Ok(())),
                 _ => {
-                    let (name, words) = (&slot.zone.name, &inner.last_words);
+                    let (name, words) = (slot.name(), &inner.last_words);
                     let why = alloc::format!("zone {name} ended before it stood: {words}");
                     Some(Err(Refusal::Machine { why }))
                 }
@@ -110,7 +119,7 @@ impl Zones {
         let mut lost = self.stop_cores(place, &parts.cores).await;
         for device in &parts.devices {
             if let Err(fault) = self.machine.remove_device(place, *device) {
-                log::error!("zone {}: device {device} does not reset: {}", slot.zone.name, fault.0);
+                log::error!("zone {}: device {device} does not reset: {}", slot.name(), fault.0);
                 lost.devices.push(*device);
             }
         }
@@ -130,7 +139,7 @@ impl Zones {
         let kept = Move { from: Holder::Zone(place as u16), to: Holder::Supervisor, goods, terms: Terms::Kept };
         let _ = self.leases.exchange(alloc::vec![kept]).await;
         self.refresh().await;
-        Err(Fault(alloc::format!("parts of zone {} do not obey and are out of use", slot.zone.name)))
+        Err(Fault(alloc::format!("parts of zone {} do not obey and are out of use", slot.name())))
     }
 
     /// Gets cores into the parking loop; answers those that did not come.
@@ -176,5 +185,5 @@ fn ordered(mut parts: Parts, run: u32) -> Parts {
 const HIGH: u64 = (4 << 30) / gyre_contract::zones::LOT_BYTES;
 
 fn machine(slot: &Slot, fault: &Fault) -> Refusal {
-    Refusal::Machine { why: alloc::format!("zone {}: {}", slot.zone.name, fault.0) }
+    Refusal::Machine { why: alloc::format!("zone {}: {}", slot.name(), fault.0) }
 }

@@ -18,7 +18,7 @@ use crate::rights;
 use crate::slot::Known;
 use crate::undo::Step;
 use alloc::vec::Vec;
-use gyre_contract::zones::{Command, Part, Refusal, State};
+use gyre_contract::zones::{Command, Part, Refusal, State, Zone};
 use gyre_interface::leases::{Goods, Holder, Move, Parts, Terms, Wish};
 use gyre_interface::zone_messages::{Reason, ToZone};
 use gyre_interface::zones::By;
@@ -77,6 +77,18 @@ impl Zones {
             why: alloc::format!("{WAITING_MAX} other changes wait"),
         };
         let _one = self.one_change.pass_within(WAITING_MAX).await.ok_or_else(busy)?;
+        // A zone that waits to be made again has parts.
+        self.refresh().await;
+        let entered = self.enter(commands)?;
+        let result = self.change_described(commands, by).await;
+        if result.is_err() {
+            self.leave(entered);
+        }
+        result
+    }
+
+    /// As [`Zones::change`], with the zones described that come. The one change passes its gate meanwhile.
+    async fn change_described(&self, commands: &[Command], by: By) -> Result<(), Refusal> {
         let begun_ns = now_ns();
         let named = self.named(commands)?;
         self.refresh().await;
@@ -87,7 +99,8 @@ impl Zones {
         }
         let (free_cores, free_lots) = self.refresh().await;
         let before: Vec<Known> = self.slots.iter().map(|slot| slot.known()).collect();
-        let descriptions: Vec<_> = self.slots.iter().map(|slot| slot.zone).collect();
+        let described: Vec<_> = self.slots.iter().map(|slot| slot.described()).collect();
+        let descriptions: Vec<&Zone> = described.iter().map(|one| &one.zone).collect();
         if let By::Zone(place) = by {
             rights::check(&descriptions, &before, usize::from(place), commands)?;
         }
@@ -111,7 +124,7 @@ impl Zones {
     fn named(&self, commands: &[Command]) -> Result<Vec<usize>, Refusal> {
         let mut places = Vec::new();
         for name in commands.iter().flat_map(names) {
-            let place = self.slots.iter().position(|slot| slot.zone.name == *name);
+            let place = self.slots.iter().position(|slot| slot.described().zone.name == *name);
             places.push(place.ok_or_else(|| Refusal::Unknown { zone: name.clone() })?);
         }
         places.sort_unstable();
@@ -132,6 +145,7 @@ impl Zones {
 
 fn names(command: &Command) -> Vec<&alloc::string::String> {
     match command {
+        Command::Describe { zone, .. } => alloc::vec![&zone.name],
         Command::Create { zone, .. }
         | Command::Destroy { zone, .. }
         | Command::Restart { zone, .. }
@@ -330,7 +344,8 @@ impl Work<'_> {
             let is_ready =
                 aim.course == Course::Stays && slot.state() == State::Running && self.gated.contains(&debt.from);
             let coming = (home.cores.len() as u64).saturating_add(debt.parts.cores.len() as u64);
-            let cores_max = u64::from(slot.zone.cores_max.max(slot.zone.cores));
+            let described = slot.described();
+            let cores_max = u64::from(described.zone.cores_max.max(described.zone.cores));
             if !is_ready || u64::from(aim.cores).saturating_add(coming) > cores_max {
                 continue;
             }
@@ -363,7 +378,7 @@ impl Work<'_> {
             Course::Begins | Course::BeginsAgain => whole || known.parts.is_empty(),
         };
         if is_new {
-            let (cores, lots, run) = (aim.cores, aim.lots, self.zones.machine.run_lots(place));
+            let (cores, lots, run) = (aim.cores, aim.lots, self.zones.run_lots(place));
             return Some(Wish { cores, lots, run, devices: aim.devices.clone(), ..Wish::default() });
         }
         let incoming = self.incoming.get(place)?;

@@ -14,6 +14,7 @@ use crate::journal::Journal;
 use crate::links::Wires;
 use crate::serving::BackEnds;
 use crate::slot::{Debt, Slot};
+use crate::staged::{Piece, Staged};
 use alloc::string::String;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
@@ -66,6 +67,8 @@ pub struct Zones {
     pub(crate) slots: Vec<Slot>,
     pub(crate) one_change: Gate,
     pub(crate) journal: SpinLock<Journal>,
+    /// The boot module that is handed over for a zone that comes.
+    pub(crate) staged: SpinLock<Option<Staged>>,
     pub(crate) supervisor: Holding,
     pub(crate) begun_ns: u64,
     /// Woken when lots may have become free and dirty.
@@ -85,6 +88,7 @@ impl Zones {
             slots: slots.collect(),
             one_change: Gate::default(),
             journal: SpinLock::new(Journal::default()),
+            staged: SpinLock::new(None),
             supervisor: setup.supervisor,
             begun_ns: now_ns(),
             dirty: WaitQueue::new(),
@@ -102,8 +106,8 @@ impl Zones {
                 slot.activity,
                 alloc::boxed::Box::new(move || alloc::boxed::Box::pin(self.watch(place))),
             );
-            if slot.zone.starts {
-                let create = Command::Create { zone: slot.zone.name.clone(), cores: None, memory_bytes: None };
+            if slot.first.starts {
+                let create = Command::Create { zone: slot.first.name.clone(), cores: None, memory_bytes: None };
                 // Its end is in the log.
                 drop(self.work(slot.activity, alloc::vec![create], By::Supervisor));
             }
@@ -138,7 +142,7 @@ impl Zones {
 
     /// Returns who pays for a change: the first zone that it names.
     fn payer(&self, commands: &[Command]) -> ActivityId {
-        let names = |slot: &&Slot| commands.iter().any(|command| is_about(command, &slot.zone.name));
+        let names = |slot: &&Slot| commands.iter().any(|command| is_about(command, &slot.name()));
         self.slots.iter().find(names).map_or(ActivityId::INFRASTRUCTURE, |slot| slot.activity)
     }
 
@@ -166,12 +170,13 @@ impl Zones {
     }
 
     pub(crate) fn name_of(&self, place: usize) -> String {
-        self.slots.get(place).map_or_else(|| "?".into(), |slot| slot.zone.name.clone())
+        self.slots.get(place).map_or_else(|| "?".into(), Slot::name)
     }
 }
 
 fn is_about(command: &Command, name: &str) -> bool {
     match command {
+        Command::Describe { zone, .. } => zone.name == name,
         Command::Create { zone, .. }
         | Command::Destroy { zone, .. }
         | Command::Restart { zone, .. }
@@ -190,6 +195,10 @@ impl zones::Server for Zones {
             return Err(ZonesError::Refused(Refusal::Invalid { why }));
         }
         self.work(self.payer(&commands), commands, by).await
+    }
+
+    async fn stage(&'static self, module: u64, whole: u64, offset: u64, bytes: Vec<u8>) -> Result<u64, ZonesError> {
+        Staged::add(&mut self.staged.lock(), Piece { module, whole, offset, bytes })
     }
 
     async fn view(&'static self) -> Result<AllZones, ZonesError> {

@@ -34,6 +34,8 @@ pub struct Plan<'a> {
     pub zone: usize,
     /// Its description.
     pub description: &'a Zone,
+    /// Its boot module, if it came while the machine runs; without one it is that which the machine has for the place.
+    pub module: Option<&'a [u8]>,
     /// Its parts; the first run of lots holds image and module.
     pub parts: &'a Parts,
     /// The cycle at which it was ordered.
@@ -53,8 +55,11 @@ pub enum Stopping {
 
 /// All that is done to the instances of zones, each known by its place in the description.
 pub trait Instances: Sync + 'static {
-    /// Returns the lots that the zone's image, module and page take: they must lie in one run.
-    fn run_lots(&self, zone: usize) -> u32;
+    /// Returns the lots that the zone's image, module and page take: they must lie in one run. Without a module it is that which the machine has
+    /// for the place.
+    fn run_lots(&self, zone: usize, module: Option<&[u8]>) -> u32;
+    /// A place has another zone, or none: its name on the bill.
+    fn rename(&self, zone: usize, name: &str);
     /// Returns true if a lot has what another one left there than the zone that gets it; for no zone, what anybody left.
     fn is_dirty(&self, lot: u64, zone: Option<usize>) -> bool;
     /// Clears a lot in which nobody lives. It takes less than a millisecond.

@@ -9,6 +9,7 @@
 //!   again), [`tail`] (what it printed), [`journal`] (the log).
 //! * [`slot`]: a zone's state; [`asks`]: questions to a zone; [`build`]: an instance made and ended; [`change`]: a plan carried out, with its
 //!   undoing; [`watch`]: the task that looks after a zone; [`handler`]: the requests; [`views`]: what they show.
+//! * [`staged`]: the boot module of a zone that comes, as it is handed over; [`comers`]: places that get a zone in a change.
 //! * [`links`]: network links between instances that live; [`serving`]: disks that the supervisor serves to zones.
 //!
 //! One change is carried out at a time. A zone that dies in the middle of one makes that change fail and be undone. The watch of a zone
@@ -24,6 +25,7 @@ mod asks;
 mod build;
 mod change;
 mod cleaning;
+mod comers;
 mod gate;
 mod handler;
 mod instances;
@@ -34,6 +36,7 @@ mod plan;
 mod rights;
 mod serving;
 mod slot;
+mod staged;
 mod tail;
 mod undo;
 mod views;

@@ -75,7 +75,7 @@ impl Zones {
     pub(crate) fn start_links(&'static self) {
         for (place, slot) in self.slots.iter().enumerate() {
             let own = number_of(place);
-            for peer in slot.zone.links.iter().copied().filter(|peer| *peer < own) {
+            for peer in slot.first.links.iter().copied().filter(|peer| *peer < own) {
                 let pair = Pair { ends: [peer, own] };
                 gyre_message::spawn_on(
                     gyre_machine::core_index(),

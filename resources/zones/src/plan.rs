@@ -186,7 +186,7 @@ impl<'a> Figure<'a> {
     }
 
     fn create(&mut self, cores: Option<u16>, memory_bytes: Option<u64>) -> Result<(), Refusal> {
-        if self.lives {
+        if self.lives || self.known.state == State::Vacant {
             return Err(self.wrong_state());
         }
         (self.lives, self.is_new) = (true, true);
@@ -248,6 +248,8 @@ impl<'a> Picture<'a> {
 
     fn apply(&mut self, command: &Command) -> Result<(), Refusal> {
         match command {
+            // The description is in the picture already.
+            Command::Describe { .. } => Ok(()),
             Command::Create { zone, cores, memory_bytes } => self.figure(zone)?.create(*cores, *memory_bytes),
             Command::Destroy { zone, grace_ms } => self.figure(zone)?.destroy(*grace_ms),
             Command::Restart { zone, grace_ms } => self.figure(zone)?.restart(*grace_ms),
@@ -319,6 +321,10 @@ impl<'a> Picture<'a> {
 
     fn adopt(&mut self, child: &str, parent: Option<&str>) -> Result<(), Refusal> {
         let place = self.find(child)?;
+        let vacant = |figure: &&Figure<'_>| figure.known.state == State::Vacant;
+        if let Some(figure) = self.figures.get(place).filter(vacant) {
+            return Err(figure.wrong_state());
+        }
         let parent = parent.map(|name| self.find(name)).transpose()?;
         let mut above = parent;
         for _ in 0..=self.figures.len() {

@@ -6,7 +6,7 @@
 //! | `Lend` of its own parts | so too; or as many as it has borrowed there |
 //! | `Lend` of another's parts to it | if that one's description lends to it, or it manages that one |
 //! | `Destroy`, `Restart`, `Adopt` | of zones that it manages, and `Adopt` of one that the change makes |
-//! | `Set`, `Attach`, `Detach` | never |
+//! | `Describe`, `Set`, `Attach`, `Detach` | never |
 
 use crate::slot::Known;
 use alloc::string::String;
@@ -48,9 +48,11 @@ impl Rights<'_> {
                     Err(alloc::format!("it does not manage zone {zone}"))
                 }
             }
-            Command::Lend { .. } | Command::Set { .. } | Command::Attach { .. } | Command::Detach { .. } => {
-                Err("a zone cannot order that".into())
-            }
+            Command::Describe { .. }
+            | Command::Lend { .. }
+            | Command::Set { .. }
+            | Command::Attach { .. }
+            | Command::Detach { .. } => Err("a zone cannot order that".into()),
         }
     }
 

@@ -59,7 +59,7 @@ enum Next {
 impl Zones {
     /// Starts the tasks of zones with served disks. Called once, when the zones' watches start.
     pub(crate) fn start_serving(&'static self) {
-        for (place, slot) in self.slots.iter().enumerate().filter(|(_, slot)| !slot.zone.disks.is_empty()) {
+        for (place, slot) in self.slots.iter().enumerate().filter(|(_, slot)| !slot.first.disks.is_empty()) {
             let core = gyre_machine::core_index();
             gyre_message::spawn_on(core, slot.activity, Box::new(move || Box::pin(self.keep_served(place))));
         }

@@ -5,6 +5,7 @@ use crate::gate::Gate;
 use crate::life::{Backoff, Signs};
 use crate::tail::Tail;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_contract::zones::{LOT_BYTES, State, Zone};
@@ -116,9 +117,20 @@ pub(crate) struct Inner {
     pub(crate) is_wishing: bool,
 }
 
-/// A zone.
+/// What a zone is to be.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) zone: Zone,
+    /// Its boot module, if it came while the machine runs.
+    pub(crate) module: Option<Vec<u8>>,
+}
+
+/// A zone, or a place for one that comes.
 pub(crate) struct Slot {
-    pub(crate) zone: &'static Zone,
+    /// As the machine was started with it.
+    pub(crate) first: &'static Zone,
+    /// As it is now; changed only in a change, while there is no instance.
+    described: SpinLock<Arc<Described>>,
     /// Pays for what it holds, and for the supervisor's work for it.
     pub(crate) activity: ActivityId,
     /// Passed by whoever makes or ends its instance, or moves its parts.
@@ -133,8 +145,10 @@ pub(crate) struct Slot {
 impl Slot {
     /// Makes a zone that does not run.
     pub(crate) fn new(zone: &'static Zone, activity: ActivityId) -> Slot {
+        let state = if zone.is_place { State::Vacant } else { State::Absent };
+        let described = SpinLock::new(Arc::new(Described { zone: zone.clone(), module: None }));
         let inner = Inner {
-            known: Known { state: State::Absent, parts: Parts::default(), parent: None, borrowed: Vec::new() },
+            known: Known { state, parts: Parts::default(), parent: None, borrowed: Vec::new() },
             presence: Presence::Gone,
             signs: Signs::new(0),
             backoff: Backoff::default(),
@@ -155,13 +169,28 @@ impl Slot {
             is_wishing: false,
         };
         Slot {
-            zone,
+            first: zone,
+            described,
             activity,
             gate: Gate::default(),
             inner: SpinLock::new(inner),
             rung: WaitQueue::new(),
             changed: WaitQueue::new(),
         }
+    }
+
+    /// Returns what the zone is to be.
+    pub(crate) fn described(&self) -> Arc<Described> {
+        self.described.lock().clone()
+    }
+
+    /// Makes it another zone, and answers what it was to be before.
+    pub(crate) fn describe(&self, described: Arc<Described>) -> Arc<Described> {
+        core::mem::replace(&mut *self.described.lock(), described)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.described().zone.name.clone()
     }
 
     pub(crate) fn known(&self) -> Known {
@@ -179,6 +208,6 @@ impl Slot {
     }
 
     pub(crate) fn patience_ns(&self) -> u64 {
-        u64::from(self.zone.patience_ms.max(1)).saturating_mul(1_000_000)
+        u64::from(self.described().zone.patience_ms.max(1)).saturating_mul(1_000_000)
     }
 }

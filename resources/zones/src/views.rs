@@ -52,6 +52,8 @@ impl Zones {
 
     fn view_of(&self, place: usize, held: Held) -> Option<View> {
         let slot = self.slots.get(place)?;
+        let described = slot.described();
+        let zone = &described.zone;
         let inner = slot.inner.lock();
         let lives = inner.known.lives();
         let own = |figures: gyre_interface::zone_messages::Figures| Own {
@@ -64,11 +66,11 @@ impl Zones {
             lease_cycles: small(inner.lease_said),
         };
         Some(View {
-            name: slot.zone.name.clone(),
+            name: zone.name.clone(),
             state: inner.known.state.clone(),
             holds: holding(&inner.known.parts),
-            protection: slot.zone.protection,
-            restart: slot.zone.restart,
+            protection: zone.protection,
+            restart: zone.restart,
             parent: inner.known.parent.map(|parent| self.name_of(parent)),
             created: inner.created,
             crashed: inner.crashed,
@@ -235,6 +237,7 @@ impl Zones {
 fn refused(command: &Command) -> Adjustment {
     let supervisor = || "supervisor".to_string();
     let (deed, from, to) = match command {
+        Command::Describe { zone, .. } => (Deed::Create, "free".into(), zone.name.clone()),
         Command::Create { zone, .. } => (Deed::Create, "free".into(), zone.clone()),
         Command::Destroy { zone, .. } | Command::Restart { zone, .. } => (Deed::Destroy, zone.clone(), "free".into()),
         Command::Set { zone, .. } | Command::Attach { zone, .. } => (Deed::Give, "free".into(), zone.clone()),

@@ -167,7 +167,7 @@ impl Zones {
             inner.tail.add(&bytes)
         };
         // The owner reads a zone's console by itself; here it is for who looks for an error of both.
-        lines.iter().for_each(|line| log::debug!("{}: {line}", slot.zone.name));
+        lines.iter().for_each(|line| log::debug!("{}: {line}", slot.name()));
         if bytes.len() < CONSOLE_BYTES_MAX { Load::Quiet } else { Load::More }
     }
 
@@ -221,7 +221,7 @@ impl Zones {
             if let State::Crashed { cause } = &state {
                 inner.crashed = inner.crashed.saturating_add(1);
                 inner.last_words = words(*cause, self.machine.last_words(place));
-                log::error!("zone {} is dead: {}", slot.zone.name, inner.last_words);
+                log::error!("zone {} is dead: {}", slot.name(), inner.last_words);
             }
         }
         for _ in 0..ROUNDS_MAX {
@@ -247,7 +247,7 @@ impl Zones {
         let put_down = self.put_down(place).await;
         let result = put_down.clone().map_err(|fault| Refusal::Machine { why: fault.0 });
         let is_crash = matches!(state, State::Crashed { .. });
-        let restarts = put_down.is_ok() && !was_asked && is_made_again(slot.zone.restart, &state);
+        let restarts = put_down.is_ok() && !was_asked && is_made_again(slot.described().zone.restart, &state);
         if restarts {
             let mut inner = slot.inner.lock();
             let stood = inner.stood_ns.map_or(0, |stood| begun_ns.saturating_sub(stood));
@@ -256,7 +256,7 @@ impl Zones {
         } else {
             self.give_up(place).await;
         }
-        let name = slot.zone.name.clone();
+        let name = slot.name();
         let to = if restarts { name.clone() } else { "free".to_string() };
         let deed = if is_crash { Deed::Crash } else { Deed::Destroy };
         self.record(Adjustment { deed, parts, from: name, to }, By::Supervisor, begun_ns, result);
@@ -279,12 +279,12 @@ impl Zones {
         }
         let result = self.begin(place).await;
         if let Err(refusal) = &result {
-            log::error!("zone {} cannot be made again: {refusal:?}", slot.zone.name);
+            log::error!("zone {} cannot be made again: {refusal:?}", slot.name());
             let mut inner = slot.inner.lock();
             let pause = inner.backoff.pause_ns(0);
             inner.again_ns = Some(now_ns().saturating_add(pause));
         }
-        let (parts, name) = (slot.known().parts, slot.zone.name.clone());
+        let (parts, name) = (slot.known().parts, slot.name());
         let made = Adjustment { deed: Deed::Create, parts, from: name.clone(), to: name };
         self.record(made, By::Supervisor, begun_ns, result);
     }

@@ -24,7 +24,7 @@ use crate::slot::Presence;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use gyre_contract::zones::{Command, LOT_BYTES, Part, Refusal, WishDeed};
+use gyre_contract::zones::{Command, LOT_BYTES, Part, Refusal, WishDeed, Zone};
 use gyre_interface::zone_messages::{Keeper, ToZone};
 use gyre_interface::zones::By;
 use gyre_message::spawn_on;
@@ -102,7 +102,8 @@ impl Zones {
 
     fn has_right(&self, place: usize, commands: &[Command]) -> Result<(), Refusal> {
         let known: Vec<_> = self.slots.iter().map(|slot| slot.known()).collect();
-        let zones: Vec<_> = self.slots.iter().map(|slot| slot.zone).collect();
+        let described: Vec<_> = self.slots.iter().map(|slot| slot.described()).collect();
+        let zones: Vec<&Zone> = described.iter().map(|one| &one.zone).collect();
         rights::check(&zones, &known, place, commands)
     }
 
@@ -125,7 +126,7 @@ impl Zones {
         let slot = self.slot(place)?;
         let memory_bytes = u64::from(wished.lots).saturating_mul(LOT_BYTES);
         let why = match wished.deed {
-            WishDeed::Give if !slot.zone.may_create => "its description lacks may-create",
+            WishDeed::Give if !slot.described().zone.may_create => "its description lacks may-create",
             WishDeed::Return if !slot.known().owes(there, wished.cores, memory_bytes) => {
                 "it has not borrowed as much there"
             }
@@ -137,7 +138,7 @@ impl Zones {
     /// Reads a wish for parts as commands.
     fn loan(&self, place: usize, wished: &Wished) -> Result<Vec<Command>, Refusal> {
         let (own, other) = (self.name_of(place), wished.to.clone());
-        let there = self.slots.iter().position(|slot| slot.zone.name == other);
+        let there = self.slots.iter().position(|slot| slot.described().zone.name == other);
         let unknown = || Refusal::Unknown { zone: other.clone() };
         let there = there.ok_or_else(unknown)?;
         let receiver = self.slot(there)?;

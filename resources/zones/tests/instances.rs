@@ -90,7 +90,9 @@ impl Machine {
 }
 
 impl Instances for Machine {
-    fn run_lots(&self, _zone: usize) -> u32 {
+    fn rename(&self, _zone: usize, _name: &str) {}
+
+    fn run_lots(&self, _zone: usize, _module: Option<&[u8]>) -> u32 {
         4
     }
 
@@ -402,6 +404,7 @@ fn described() -> &'static [Zone] {
         links: (1..=ZONES as u16).collect(),
         disks: Vec::new(),
         lends_to: Vec::new(),
+        is_place: false,
     };
     NAMES.iter().map(zone).collect::<Vec<_>>().leak()
 }

@@ -24,7 +24,7 @@ use gyre_contract::native::{
     CHANNEL_FIGURES, CHANNEL_FIGURES_BYTES, CHANNEL_MAP, CHANNEL_OPEN, CHANNEL_READ, CHANNEL_UNMAP, CHANNEL_WRITE,
     CHECKPOINT, Change, ChannelFigures, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, GOAL, GOALS,
     GRANT, LOG, OWN_TENANT, SET, SNAPSHOT, SPAWN, SPAWN_MASTER_SHIFT, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest,
-    TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_WISH, ZONES,
+    TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_MODULE, ZONE_WISH, ZONES,
 };
 use gyre_contract::promise::Together;
 use gyre_linux::file::FileContext;
@@ -97,6 +97,7 @@ pub async fn call(kernel: &'static Kernel, thread: Arc<Thread>, number: u64, arg
         CHANGE => change(kernel, &thread, arguments).await,
         CHANGES => changes(kernel, &thread, arguments).await,
         ZONE_CONTROL => zones::control(kernel, &thread, arguments).await,
+        ZONE_MODULE => zones::stage(kernel, &thread, arguments).await,
         ZONES => zones::show(kernel, &thread, arguments).await,
         ZONE_CONSOLE => zones::console(kernel, &thread, arguments).await,
         ZONE_LOG => zones::log(kernel, &thread, arguments).await,

@@ -17,6 +17,7 @@
 //! POST /health           checks of tenants (gyre_contract::health), as JSON, in place of those before
 //! POST /end              ends the machine in order; the body is the programs' grace time, ms
 //! GET  /zones              the zones (gyre_contract::zones::Zones), as JSON
+//! POST /zones/module?number=N&whole=BYTES&offset=BYTE   a piece of the boot module of a zone that is to come
 //! POST /zones/wish         parts of this zone for another one (gyre_contract::zones::Wish)
 //! GET  /zones/log          their changes; ?from=N begins with that one
 //! GET  /zones/NAME/console what a zone's kernel prints; ?follow=1 waits for more

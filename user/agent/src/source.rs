@@ -162,6 +162,14 @@ pub trait Source: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Hands over a piece of the boot module of a zone that is to come; answers the bytes that there are.
+    ///
+    /// # Errors
+    /// As [`Source::zones`]; those of [`gyre_contract::native::ZONE_MODULE`].
+    fn stage(&self, _piece: Piece, _bytes: &[u8]) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Asks the supervisor to hand parts of this zone to another one, and waits until that is done.
     ///
     /// # Errors
@@ -214,6 +222,17 @@ pub trait Source: Send + Sync + 'static {
 pub fn no_tenant_of(tenant: &str, names: &[&str]) -> io::Error {
     let why = format!("there is no tenant `{tenant}`; there is: {}", names.join(", "));
     io::Error::new(io::ErrorKind::NotFound, why)
+}
+
+/// The place of a piece in the boot module of a zone that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The number that the sender chose for the module.
+    pub module: u64,
+    /// Bytes of the whole module.
+    pub whole: u64,
+    /// Where the piece begins.
+    pub offset: u64,
 }
 
 /// Says that there is no such zone, and which there are.

@@ -12,7 +12,7 @@ use gyre_contract::zones::{Command, Wish};
 
 use crate::{
     http::{self, Request},
-    source::Source,
+    source::{Piece, Source},
 };
 
 const JSON: &str = "application/json";
@@ -38,6 +38,7 @@ pub fn answer(request: &Request, stream: &TcpStream, source: &Arc<dyn Source>) -
         ("GET", "/zones") => send(&mut out, source.zones())?,
         ("GET", "/zones/log") => log(&mut out, &request.query, source)?,
         ("POST", "/zones") => control(&mut out, &request.body, source)?,
+        ("POST", "/zones/module") => module(&mut out, request, source)?,
         ("POST", "/zones/wish") => wish(&mut out, &request.body, source)?,
         ("GET", path) => match path.strip_prefix("/zones/").and_then(|rest| rest.strip_suffix("/console")) {
             Some(zone) => return console(zone, &request.query, stream, source).map(|()| Next::End),
@@ -52,7 +53,7 @@ fn none(out: &mut impl Write) -> io::Result<()> {
     http::refuse(
         out,
         "404 Not Found",
-        "there is: GET /zones, /zones/log and /zones/NAME/console; POST /zones and /zones/wish",
+        "there is: GET /zones, /zones/log and /zones/NAME/console; POST /zones, /zones/module and /zones/wish",
     )
 }
 
@@ -102,6 +103,37 @@ fn control(out: &mut impl Write, body: &[u8], source: &Arc<dyn Source>) -> io::R
         Ok(Err(refusal)) => http::respond(out, "409 Conflict", JSON, &serde_json::to_vec(&refusal)?),
         Err(error) => refuse(out, &error),
     }
+}
+
+/// `POST /zones/module?number=N&whole=BYTES&offset=BYTE`: a piece of the boot module of a zone that is to come; answers the bytes that there are.
+fn module(out: &mut impl Write, request: &Request, source: &Arc<dyn Source>) -> io::Result<()> {
+    let Some(piece) = piece(&request.query) else {
+        return http::refuse(out, "400 Bad Request", "`number`, `whole` and `offset` must be numbers");
+    };
+    match source.stage(piece, &request.body) {
+        Ok(there) => http::respond(out, "200 OK", JSON, there.to_string().as_bytes()),
+        Err(error) => match error.kind() {
+            io::ErrorKind::StaleNetworkFileHandle => {
+                http::refuse(out, "409 Conflict", "this piece does not follow: another module was begun meanwhile")
+            }
+            io::ErrorKind::OutOfMemory => {
+                let why = "the supervisor has no memory for the zone's boot module: its system tenant keeps it";
+                http::refuse(out, "507 Insufficient Storage", why)
+            }
+            io::ErrorKind::InvalidInput => {
+                http::refuse(out, "400 Bad Request", "a boot module has 1 byte to 8 MiB, and a piece at most 256 KiB")
+            }
+            _ => refuse(out, &error),
+        },
+    }
+}
+
+fn piece(query: &str) -> Option<Piece> {
+    let number = |key: &str| {
+        let value = query.split('&').find_map(|word| word.split_once('=').filter(|(name, _)| *name == key));
+        value?.1.parse().ok()
+    };
+    Some(Piece { module: number("number")?, whole: number("whole")?, offset: number("offset")? })
 }
 
 /// `POST /zones/wish`: parts of this zone go to another one. A refusal is its reason as JSON.

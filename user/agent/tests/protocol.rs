@@ -184,6 +184,20 @@ fn zones_are_shown_and_changed_all_commands_or_none() {
 }
 
 #[test]
+fn a_module_is_handed_over_in_pieces_and_a_refusal_says_why() {
+    let agent = Agent::start();
+    let sent = |query: &str| agent.post(&format!("/zones/module?{query}"), "abc");
+    let taken = sent("number=7&whole=5&offset=0");
+    assert!(taken.starts_with("HTTP/1.1 200 ") && taken.ends_with("\r\n\r\n3"), "{taken}");
+    assert!(sent("number=9&whole=5&offset=3").starts_with("HTTP/1.1 409 "));
+    let full = sent("number=8&whole=5&offset=0");
+    assert!(full.starts_with("HTTP/1.1 507 ") && full.contains("no memory"), "{full}");
+    for wrong in ["", "number=7", "number=7&whole=5&offset=-1", "number=x&whole=5&offset=0", "whole=5&offset=0"] {
+        assert!(sent(wrong).starts_with("HTTP/1.1 400 "), "{wrong}");
+    }
+}
+
+#[test]
 fn a_zone_has_a_console_and_changes_have_a_log() {
     let agent = Agent::start();
     assert!(agent.get("/zones/search/console").ends_with("\r\n\r\nsearch stands\n"));

@@ -79,8 +79,17 @@ pub(crate) fn with_input(number: u64, bytes: &[u8]) -> io::Result<i64> {
 
 /// Makes a call that takes a number and reads a buffer.
 pub(crate) fn with_number_and_input(number: u64, first: u64, bytes: &[u8]) -> io::Result<i64> {
+    with_numbers_and_input(number, [first.cast_signed()], bytes)
+}
+
+/// Makes a call that takes numbers and reads a buffer, which comes after them.
+pub(crate) fn with_numbers_and_input<const N: usize>(number: u64, before: [i64; N], bytes: &[u8]) -> io::Result<i64> {
+    let mut arguments = [0i64; 6];
+    let all = before.into_iter().chain([bytes.as_ptr() as i64, bytes.len() as i64]);
+    arguments.iter_mut().zip(all).for_each(|(slot, value)| *slot = value);
+    let [a, b, c, d, e, f] = arguments;
     // SAFETY: pointer and length describe `bytes`, which lives through the call; the kernel only reads it.
-    result(unsafe { libc::syscall(number as libc::c_long, first, bytes.as_ptr(), bytes.len()) })
+    result(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) })
 }
 
 /// Makes a call that writes a buffer, which comes after the other arguments; returns the count that the kernel returns.

@@ -44,6 +44,17 @@ pub fn control(commands: &[Command]) -> io::Result<Answer> {
     decode(answer.get(..bytes).unwrap_or_default())
 }
 
+/// Hands over a piece of the boot module of a zone that is to come, at `offset` of `whole` bytes; `number` is the caller's. Returns the bytes
+/// that there are.
+///
+/// # Errors
+/// The kernel's error; see [`native::ZONE_MODULE`].
+pub fn stage(number: u64, whole: u64, offset: u64, piece: &[u8]) -> io::Result<u64> {
+    let before = [number.cast_signed(), whole.cast_signed(), offset.cast_signed()];
+    let there = call::with_numbers_and_input(native::ZONE_MODULE, before, piece)?;
+    u64::try_from(there).map_err(io::Error::other)
+}
+
 /// Asks the supervisor to hand parts of this zone to another one. Waits until it is done or refused.
 ///
 /// # Errors
@@ -89,6 +100,7 @@ mod tests {
         assert_eq!(control(&[]).unwrap_err().kind(), io::ErrorKind::Unsupported);
         let nothing = Wish { to: "a".into(), ..Wish::default() };
         assert_eq!(wish(&nothing).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(stage(1, 1, 0, b"a").unwrap_err().kind(), io::ErrorKind::Unsupported);
         assert_eq!(console(0, 0, 16).unwrap_err().kind(), io::ErrorKind::Unsupported);
         assert_eq!(log(0).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }

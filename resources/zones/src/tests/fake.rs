@@ -16,7 +16,7 @@ use crate::links::Wires;
 use crate::serving::{BackEnds, Work};
 use crate::wishes::Wished;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use gyre_contract::zones::Cause;
@@ -84,6 +84,10 @@ pub(super) struct State {
     /// Devices that do not reset.
     pub(super) stubborn_devices: Vec<PciAddress>,
     pub(super) prepared: u32,
+    /// Names that places got on the bill.
+    pub(super) names: BTreeMap<usize, String>,
+    /// The module of the last instance that was made, if it came while the machine ran.
+    pub(super) module: Option<Vec<u8>>,
     /// The times that the supervisor still gets memory for something; nothing if it always does.
     pub(super) memory_left: Option<u32>,
     /// Lots of links that were made empty, and the supervisor's own ends.
@@ -345,7 +349,11 @@ impl Wires for Fake {
 }
 
 impl Instances for Fake {
-    fn run_lots(&self, _zone: usize) -> u32 {
+    fn rename(&self, zone: usize, name: &str) {
+        self.state.lock().names.insert(zone, name.to_string());
+    }
+
+    fn run_lots(&self, _zone: usize, _module: Option<&[u8]>) -> u32 {
         4
     }
 
@@ -358,6 +366,7 @@ impl Instances for Fake {
         self.allocate()?;
         let mut state = self.state.lock();
         state.prepared += 1;
+        state.module = plan.module.map(<[u8]>::to_vec);
         let zone = &mut state.zones[plan.zone];
         assert!(zone.running.is_empty(), "an instance is written over one that runs");
         assert!(plan.parts.lots[0].count >= 4, "the image lies in one run");

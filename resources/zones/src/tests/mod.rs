@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod changes;
+mod comers;
 mod crashes;
 mod fake;
 mod links;

@@ -18,6 +18,7 @@ fn zone(name: &str) -> Zone {
         links: Vec::new(),
         disks: Vec::new(),
         lends_to: Vec::new(),
+        is_place: false,
     }
 }
 

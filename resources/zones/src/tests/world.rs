@@ -46,6 +46,7 @@ pub(crate) fn zone(name: &str) -> Zone {
         links: Vec::new(),
         disks: Vec::new(),
         lends_to: Vec::new(),
+        is_place: false,
     }
 }
 

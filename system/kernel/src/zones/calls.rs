@@ -5,7 +5,10 @@ use crate::kernel::Kernel;
 use crate::zones::Supervised;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use gyre_contract::zones::{Answer, Command, LOG_RECORDS_MAX, LOT_BYTES, Record, Refusal, Wish, WishAnswer};
+use gyre_account::current_activity;
+use gyre_contract::zones::{
+    Answer, Command, LOG_RECORDS_MAX, LOT_BYTES, MODULE_BYTES_MAX, Record, Refusal, Wish, WishAnswer,
+};
 use gyre_interface::zone_messages::ZoneName;
 use gyre_interface::zones::{By, ZonesError};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
@@ -14,6 +17,8 @@ use serde::Serialize;
 
 /// Longest list of commands, bytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Longest piece of a module, bytes.
+const PIECE_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of a console or a log that are read at once.
 const ROOM_BYTES_MAX: usize = 64 * 1024;
 
@@ -40,6 +45,24 @@ pub async fn control(kernel: &'static Kernel, thread: &Thread, arguments: Argume
         Err(ZonesError::Gone) => return Err(Errno::ENOMEM),
     };
     answered(&answer, thread, arguments).await
+}
+
+/// `zone_module(number, whole, offset, buffer, length)`.
+pub async fn stage(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let zones = supervised(kernel)?;
+    let (number, whole, offset) = (arguments.word(0), arguments.word(1), arguments.word(2));
+    if !(1..=MODULE_BYTES_MAX).contains(&whole) || arguments.size(4) > PIECE_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    if offset == 0 {
+        // The whole of it is the caller's from the first piece on.
+        kernel.memory.client.reserve(current_activity(), whole).await.map_err(|_| Errno::ENOMEM)?;
+    }
+    let bytes = thread.read_vec(arguments.word(3), arguments.size(4)).await?;
+    zones.client.stage(number, whole, offset, bytes).await.map_err(|error| match error {
+        ZonesError::Unknown | ZonesError::Refused(_) => Errno::ESTALE,
+        ZonesError::Gone => Errno::ENOMEM,
+    })
 }
 
 /// Writes an answer to where the third and the fourth argument say.

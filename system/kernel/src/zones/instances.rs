@@ -14,6 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU8, Ordering};
+use gyre_account::ActivityId;
 use gyre_contract::zones::{Cause, LOT_BYTES};
 use gyre_interface::leases::{Lots, ZONES_MAX};
 use gyre_interface::zone_messages::LinkOffer;
@@ -41,6 +42,8 @@ struct Held {
 /// The machine's instances, by the places of their zones.
 pub struct Machine {
     base: &'static Base,
+    /// The zones' activities.
+    payers: &'static [ActivityId],
     held: [SpinLock<Held>; ZONES_MAX],
 }
 
@@ -55,8 +58,8 @@ fn gone() -> Fault {
 
 impl Machine {
     /// Makes a machine without instances.
-    pub fn new(base: &'static Base) -> Machine {
-        Machine { base, held: core::array::from_fn(|_| SpinLock::default()) }
+    pub fn new(base: &'static Base, payers: &'static [ActivityId]) -> Machine {
+        Machine { base, payers, held: core::array::from_fn(|_| SpinLock::default()) }
     }
 
     /// Looks at the instance of a zone; `None` if there is none.
@@ -108,11 +111,17 @@ impl Machine {
 }
 
 impl Instances for Machine {
-    fn run_lots(&self, zone: usize) -> u32 {
-        let parts =
-            [gyre_x86_64::pristine_image().bytes as u64, self.module(zone).len() as u64, size_of::<ZonePage>() as u64];
+    fn run_lots(&self, zone: usize, module: Option<&[u8]>) -> u32 {
+        let module = module.unwrap_or_else(|| self.module(zone));
+        let parts = [gyre_x86_64::pristine_image().bytes as u64, module.len() as u64, size_of::<ZonePage>() as u64];
         let bytes = parts.iter().fold(REST_BYTES, |sum, part| sum.saturating_add(*part));
         u32::try_from(bytes.div_ceil(LOT_BYTES)).unwrap_or(u32::MAX)
+    }
+
+    fn rename(&self, zone: usize, name: &str) {
+        if let Some(activity) = self.payers.get(zone) {
+            self.base.engine.accounts().activities.rename(*activity, name);
+        }
     }
 
     fn is_dirty(&self, lot: u64, zone: Option<usize>) -> bool {
@@ -139,7 +148,7 @@ impl Instances for Machine {
             cores: &plan.parts.cores,
             lots: &lots,
             devices: &plan.parts.devices,
-            module: self.module(plan.zone),
+            module: plan.module.unwrap_or_else(|| self.module(plan.zone)),
             command_line: "",
             protection: plan.description.protection as u32,
         };

@@ -91,7 +91,7 @@ pub fn start(base: &'static Base, above: Above) -> Result<Option<Supervised>, &'
     let pool = Pool::new(parts(), gyre_x86_64::now());
     let leases: &'static Leases = Box::leak(Box::new(Leases::new(pool)));
     let port = base.engine.port(id(Resource::Leases), move |request| leases::serve(leases, request));
-    let machine: &'static Machine = Box::leak(Box::new(Machine::new(base)));
+    let machine: &'static Machine = Box::leak(Box::new(Machine::new(base, activities)));
     let back_ends = back_ends::start(base, machine, storage, links)?;
     let setup = Setup {
         machine,

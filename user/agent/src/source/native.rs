@@ -23,7 +23,7 @@ use gyre_contract::{
 
 use gyre_native::trace::Trace;
 
-use super::{Program, Source, Streams, Traced, no_tenant_of, no_zone_of};
+use super::{Piece, Program, Source, Streams, Traced, no_tenant_of, no_zone_of};
 
 const LOG_BYTES: usize = 16 << 10;
 
@@ -121,6 +121,10 @@ impl Source for Native {
 
     fn control(&self, commands: &[Command]) -> io::Result<Answer> {
         gyre_native::zones::control(commands)
+    }
+
+    fn stage(&self, piece: Piece, bytes: &[u8]) -> io::Result<u64> {
+        gyre_native::zones::stage(piece.module, piece.whole, piece.offset, bytes)
     }
 
     fn wish(&self, wish: &Wish) -> io::Result<WishAnswer> {

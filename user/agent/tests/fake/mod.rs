@@ -13,7 +13,7 @@ use gyre_contract::{
     zones::{Answer, Command, Record as ZoneRecord, Zones},
 };
 
-use gyre_agent::source::{Program, Source, Streams, child, no_tenant_of, no_zone_of};
+use gyre_agent::source::{Piece, Program, Source, Streams, child, no_tenant_of, no_zone_of};
 
 const CYCLES_PER_SECOND: u64 = 2_300_000_000;
 const TENANTS: &[(&str, u32)] = &[("system", 5), ("gold", 50), ("silver", 33), ("bronze", 17)];
@@ -70,6 +70,15 @@ impl Source for Fake {
             *self.runs.lock().map_err(|_| io::Error::other("poisoned"))? = runs;
         }
         Ok(answer)
+    }
+
+    /// Takes the first piece of the module 7, has no room for that of 8, and knows no other.
+    fn stage(&self, piece: Piece, bytes: &[u8]) -> io::Result<u64> {
+        match (piece.module, piece.offset) {
+            (7, 0) => Ok(bytes.len() as u64),
+            (8, _) => Err(io::ErrorKind::OutOfMemory.into()),
+            _ => Err(io::ErrorKind::StaleNetworkFileHandle.into()),
+        }
     }
 
     fn zone_console(&self, zone: &str, offset: u64) -> io::Result<(u64, Vec<u8>)> {

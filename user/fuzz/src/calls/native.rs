@@ -57,6 +57,7 @@ pub const CALLS: &[Call] = &[
     call(0x105a, "gyre_zone_console", &[Count, Offset, Buffer, Length]),
     call(0x105b, "gyre_zone_log", &[Count, Buffer, Length]),
     call(0x105c, "gyre_zone_wish", &[Buffer, Length, Buffer, Length]),
+    call(0x105d, "gyre_zone_module", &[Number, Count, Offset, Buffer, Length]),
     call(0x1064, "gyre_aggregate", &[Count, Either(&[Count, Number]), OneOf(&[0, 1, 2, 3, 4])]),
     call(0x1065, "gyre_aggregate_join", &[Count, Either(&[Count, Number]), Either(&[Count, Number])]),
     call(0x1066, "gyre_aggregate_figures", &[Count, Buffer]),
