@@ -116,10 +116,11 @@ impl Checker {
     }
 }
 
-pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Problem>> {
+pub(super) fn check(path: &Path, mut file: raw::File) -> Result<Description, Vec<Problem>> {
     let base = path.parent().unwrap_or(Path::new("")).into();
     let mut checker = Checker { base, ..Checker::default() };
     let name = name(&mut checker, path, file.name.as_ref());
+    zones::expand(&mut checker, &mut file);
     let images = images(&mut checker, &file.image);
     let named = file.image.values().flat_map(|image| &image.packages);
     let packages = named.map(|name| (name.span(), name.get_ref().clone())).collect();

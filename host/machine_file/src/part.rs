@@ -8,7 +8,7 @@ use super::{
     goals::{self, LinkRate},
     memory, policies, promises,
     raw::{self, At},
-    spares, tenants,
+    spares, tenants, zones,
 };
 use gyre_contract::{
     address::Address,
@@ -57,7 +57,10 @@ impl<'a> Part<'a> {
         let (mut all, host) = tenants::check(checker, self, images, &activities);
         let volumes: usize = host.iter().map(|tenant| tenant.volumes.len()).sum();
         let first_disk = u16::try_from(host.len().saturating_add(volumes)).unwrap_or(u16::MAX);
-        let places = spares::places(checker, self, &all, first_disk);
+        let places = match self.zone {
+            Some(zone) => zones::places_for_tenants(self.file, zone, first_disk),
+            None => spares::places(checker, self, &all, first_disk),
+        };
         let count = u16::try_from(places.len()).unwrap_or(0);
         all.extend(places);
         let link = check::link(checker, &self.file.link);

@@ -65,11 +65,18 @@ pub(super) struct Cells {
 pub(super) struct Supervisor {
     pub(super) cores: Option<At<i64>>,
     pub(super) memory: Option<At<String>>,
+    #[serde(rename = "spare-zones")]
+    pub(super) spare_zones: Option<At<i64>>,
+    #[serde(rename = "spare-zone-tenants")]
+    pub(super) spare_zone_tenants: Option<At<i64>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Zone {
+    /// A place that the supervisor keeps for a zone that comes; no file says so here.
+    #[serde(skip)]
+    pub(crate) is_place: bool,
     pub(super) name: At<String>,
     pub(super) cores: Option<At<i64>>,
     #[serde(rename = "cores-max")]

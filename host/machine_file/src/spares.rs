@@ -39,7 +39,7 @@ pub(super) fn count(checker: &mut Checker, file: &raw::File) -> u16 {
 
 /// Makes the places of an instance, behind its tenants and their disks.
 pub(super) fn places(checker: &mut Checker, part: &Part, tenants: &[Tenant], first_disk: u16) -> Vec<Tenant> {
-    let count = if part.zone.is_some() { 0 } else { count(checker, part.file) };
+    let count = count(checker, part.file);
     let is_free = |address: &Address| tenants.iter().all(|tenant| tenant.address != *address);
     let free = (0..).map_while(address::tenant).filter(is_free);
     let all = usize::from(count).saturating_mul(STAYS).min(PLACES_MAX.max(count.into()));
@@ -64,7 +64,7 @@ fn too_many(checker: &mut Checker, spare: &At<i64>) {
     checker.wrong(Problem::new(spare.span(), "the network has no addresses for so many", "keep fewer places"));
 }
 
-fn place(number: u16, address: Address, first_disk: u16) -> Tenant {
+pub(super) fn place(number: u16, address: Address, first_disk: u16) -> Tenant {
     Tenant {
         name: format!("spare-{}", number.saturating_add(1)),
         kind: TenantKind::Customer,

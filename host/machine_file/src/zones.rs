@@ -1,5 +1,6 @@
 //! The split of a machine among a supervisor and zones.
 //!
+//! * [`places`]: places for zones that come while the machine runs.
 //! * [`links`]: the network links between them; [`served`]: the disks that the supervisor serves to zones.
 //! * [`sizes`]: how much each instance has, and whether that fits together.
 //! * [`Split::parts`]: what each instance runs. A tenant names its zone; those that name none are the supervisor's.
@@ -9,6 +10,7 @@
 //! a zone can have any name that is a name at all.
 
 mod links;
+mod places;
 mod served;
 mod sizes;
 
@@ -22,8 +24,9 @@ use super::{
 };
 use gyre_contract::{
     address,
-    zones::{NAME_BYTES_MAX, Protection, Restart, ZONES_MAX, Zone},
+    zones::{NAME_BYTES_MAX, NAMES_TAKEN, Protection, Restart, ZONES_MAX, Zone, is_name},
 };
+pub(super) use places::{expand, tenants as places_for_tenants};
 pub(super) use served::{number as number_served, owners};
 pub(super) use sizes::{Split, split};
 
@@ -50,12 +53,11 @@ fn names(checker: &mut Checker, file: &raw::File) {
     for name in &all {
         check::unique(checker, "zone", name, &all);
         let text = name.get_ref();
-        let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if text.is_empty() || text.len() > NAME_BYTES_MAX || text.starts_with('-') || !text.chars().all(good) {
+        if !is_name(text) {
             let expected = format!("expected 1 to {NAME_BYTES_MAX} of a-z, 0-9 and -");
             checker.wrong(Problem::new(name.span(), format!("a zone cannot be named `{text}`"), expected));
         }
-        if ["supervisor", "free", "owner", "controller", "log"].contains(&text.as_str()) {
+        if NAMES_TAKEN.contains(&text.as_str()) {
             let message = format!("the name `{text}` is the machine's own");
             checker.wrong(Problem::new(name.span(), message, "take another one"));
         }
@@ -116,7 +118,7 @@ impl Split {
         let mut all = vec![];
         for ((raw, size), part) in file.zone.iter().zip(&self.zones).zip(parts) {
             part.devices.others = named.take(checker, &raw.devices);
-            if part.tenants.is_empty() {
+            if part.tenants.is_empty() && !raw.is_place {
                 let message = format!("zone `{}` has no tenants", raw.name.get_ref());
                 let help = format!("a tenant moves there with zone = \"{}\"", raw.name.get_ref());
                 checker.odd(Problem::new(raw.name.span(), message, "nothing runs in it").help(help));
@@ -142,6 +144,7 @@ impl Split {
                 links: vec![],
                 disks: vec![],
                 lends_to: borrowers(checker, file, raw),
+                is_place: raw.is_place,
             });
         }
         all

@@ -123,7 +123,7 @@ impl Split {
         for (raw, size) in file.zone.iter().zip(&mut self.zones) {
             let place = raw.cores.as_ref().map_or(raw.name.span(), At::span);
             let has = if raw.starts { left } else { room };
-            if size.cores > has {
+            if size.cores > has && !raw.is_place {
                 let zone = raw.name.get_ref();
                 let message = format!("there are not enough cores for zone `{zone}`: it wants {}", size.cores);
                 let problem = Problem::new(place, message, format!("{has} of the machine's {} are left", whole.cores));
@@ -152,7 +152,7 @@ impl Split {
             checker.wrong(Problem::new(text.span(), message, format!("at most {}", show(room))).help(beside()));
         }
         let all = left;
-        for (raw, size) in file.zone.iter().zip(&self.zones) {
+        for (raw, size) in file.zone.iter().zip(&self.zones).filter(|(raw, _)| !raw.is_place) {
             let has = if raw.starts { left } else { all };
             if size.memory_bytes > has {
                 let zone = raw.name.get_ref();
