@@ -40,6 +40,9 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The agent refuses a change with the reason as JSON.
 const STATUS_CONFLICT: u16 = 409;
 
+/// Bytes of a boot module that are handed over at once: the agent takes a little more.
+const PIECE_BYTES: usize = 192 << 10;
+
 /// A client of one machine's agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
@@ -288,14 +291,30 @@ impl Agent {
         Ok((reader, line))
     }
 
-    fn ask(&self, path: &str, body: &str) -> Result<(BufReader<UnixStream>, Head)> {
+    /// Hands over the boot module of a zone that is to come; returns the number under which the supervisor has it.
+    ///
+    /// # Errors
+    /// When the machine does not answer, has no memory for it, or another command hands over another one meanwhile.
+    pub fn stage(&self, module: &[u8]) -> Result<u64> {
+        let number = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), module.len());
+        let mut offset = 0;
+        for piece in module.chunks(PIECE_BYTES) {
+            let path = format!("/zones/module?number={number}&whole={}&offset={offset}", module.len());
+            let (reader, head) = self.ask(&path, piece)?;
+            refused(reader, head)?;
+            offset += piece.len();
+        }
+        Ok(number)
+    }
+
+    fn ask(&self, path: &str, body: impl AsRef<[u8]>) -> Result<(BufReader<UnixStream>, Head)> {
         let mut reader = BufReader::new(self.send("POST", path, body)?);
         let head = read_head(&mut reader).context(|| silent(path))?;
         Ok((reader, head))
     }
 
     /// Sends a request that shows the key of the run.
-    fn send(&self, method: &str, path: &str, body: &str) -> Result<UnixStream> {
+    fn send(&self, method: &str, path: &str, body: impl AsRef<[u8]>) -> Result<UnixStream> {
         // A name that a user typed must not become a second word, or line, of the request.
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Failure::new(format!(
@@ -304,13 +323,14 @@ impl Agent {
             )));
         }
         let key = std::fs::read_to_string(self.socket.with_extension(module::KEY_ENDING)).unwrap_or_default();
+        let body = body.as_ref();
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: machine\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: machine\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n"
         );
         let mut stream =
             UnixStream::connect(&self.socket).context(|| "the machine's agent cannot be reached".into())?;
-        stream.write_all(request.as_bytes()).context(|| "the machine's agent has closed".into())?;
+        stream.write_all(&[request.as_bytes(), body].concat()).context(|| "the machine's agent has closed".into())?;
         Ok(stream)
     }
 }

@@ -315,7 +315,11 @@ fn request(tenant: &HostTenant) -> Request {
     Request::Publish { tenant: tenant.name.clone(), ports: tenant.ports.iter().map(ToString::to_string).collect() }
 }
 
-fn lock(folder: &Path) -> Result<HeldFile> {
+/// Takes the right to change who is there.
+///
+/// # Errors
+/// When another command has it.
+pub fn lock(folder: &Path) -> Result<HeldFile> {
     let path = folder.join("change.lock");
     let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
     HeldFile::take(file)

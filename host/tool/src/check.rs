@@ -171,7 +171,14 @@ fn zone_table(description: &Description) -> String {
             units::show_bytes(zone.memory_bytes),
             zone_words::protection(zone.protection).to_owned(),
             zone_words::restart(zone.restart).to_owned(),
-            if zone.starts { "yes" } else { "no" }.to_owned(),
+            if zone.is_place {
+                "a place"
+            } else if zone.starts {
+                "yes"
+            } else {
+                "no"
+            }
+            .to_owned(),
             devices(&mut zone.devices.iter().copied()),
         ]
     }));

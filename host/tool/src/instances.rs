@@ -37,6 +37,9 @@ const SEPARATOR: char = ':';
 pub struct Instance {
     /// The zone; none for the supervisor, and for a machine without zones.
     pub zone: Option<String>,
+    /// The place that the zone has, or that is vacant for one: its agent has the place's socket. None for those that the machine was started with.
+    #[serde(default)]
+    pub place: Option<String>,
     /// Its tenants with their shares, the system tenant first.
     pub tenants: Vec<(String, u32)>,
 }
@@ -65,8 +68,10 @@ fn tenants(machine: &Machine) -> impl Iterator<Item = &Tenant> {
 impl Instances {
     /// Lists the instances of a machine that is to run in `folder`.
     pub fn of(description: &Description, folder: &Path) -> Self {
+        let place = |name: &str| description.machine.zones.iter().any(|zone| zone.is_place && zone.name == name);
         let all = description.instances().map(|instance| Instance {
             zone: instance.zone.map(str::to_owned),
+            place: instance.zone.filter(|name| place(name)).map(str::to_owned),
             tenants: tenants(instance.machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
         });
         Self { folder: folder.to_owned(), all: all.collect() }
@@ -77,11 +82,30 @@ impl Instances {
     /// # Errors
     /// When none runs, or several and no name is given.
     pub fn find(project: &Project, machine: Option<&str>) -> Result<Self> {
-        let folder = agent::running(project, machine)?;
+        Self::read(&agent::running(project, machine)?)
+    }
+
+    /// Reads those of the machine that runs in a folder, as they are now.
+    ///
+    /// # Errors
+    /// When there is no list.
+    pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
         let all = serde_json::from_str(&text).context(|| format!("{} is not what gyre run wrote", path.display()))?;
-        Ok(Self { folder, all })
+        Ok(Self { folder: folder.to_owned(), all })
+    }
+
+    /// Notes which zone has a place now, and writes the list.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn take_place(&mut self, place: &str, zone: &str, machine: &Machine) -> Result<()> {
+        if let Some(own) = self.all.iter_mut().find(|instance| instance.place.as_deref() == Some(place)) {
+            own.zone = Some(zone.to_owned());
+            own.tenants = tenants(machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect();
+        }
+        self.write()
     }
 
     /// Writes the list into the folder of the run.
@@ -91,7 +115,14 @@ impl Instances {
     pub fn write(&self) -> Result<()> {
         let path = self.folder.join(FILE);
         let text = serde_json::to_string(&self.all).context(|| "cannot write JSON".into())?;
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        let unfinished = path.with_extension("new");
+        let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path));
+        written.context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Returns the folder of the run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Returns whether the machine has zones.
@@ -107,7 +138,7 @@ impl Instances {
     /// Returns the agent of an instance.
     pub fn agent(&self, instance: &Instance) -> Agent {
         let zone = |zone: &String| Agent::at(&self.folder.join(module::zone_socket(zone)));
-        instance.zone.as_ref().map_or_else(|| self.supervisor(), zone)
+        instance.place.as_ref().or(instance.zone.as_ref()).map_or_else(|| self.supervisor(), zone)
     }
 
     /// Reads all figures of each instance, in the list's order; none of a zone that does not run, or of one that is silent.
@@ -192,7 +223,10 @@ impl Instances {
             return Ok(());
         }
         let words = crate::zone::words::state(&state);
-        let help = format!("make it again with: gyre zone create {zone}");
+        let help = match state {
+            State::Vacant => "it is a place: gyre zone create NAME --file FILE makes a zone there".to_owned(),
+            _ => format!("make it again with: gyre zone create {zone}"),
+        };
         Err(Failure::with_help(format!("{subject} does not run: it is {words}"), help))
     }
 }
@@ -201,7 +235,7 @@ impl Instances {
 fn lives(state: &State) -> bool {
     match state {
         State::Booting | State::Running | State::Ending => true,
-        State::Absent | State::Ended { .. } | State::Crashed { .. } => false,
+        State::Absent | State::Ended { .. } | State::Crashed { .. } | State::Vacant => false,
     }
 }
 
@@ -226,6 +260,7 @@ mod tests {
     fn two_zones() -> Instances {
         let of = |zone: Option<&str>, tenants: &[&str]| Instance {
             zone: zone.map(str::to_owned),
+            place: None,
             tenants: tenants.iter().map(|name| ((*name).to_owned(), 1)).collect(),
         };
         let all = vec![of(None, &["system"]), of(Some("a"), &["system", "gold"]), of(Some("b"), &["system", "silver"])];
@@ -251,6 +286,25 @@ mod tests {
         assert!(help(&two_zones().of_tenant("glod").unwrap_err()).contains("did you mean `gold`?"));
         assert!(help(&two_zones().of_tenant("b:gold").unwrap_err()).contains("there is no tenant `b:gold`"));
         assert!(help(&two_zones().of_zone("c").unwrap_err()).contains("there is no zone `c`"));
+    }
+
+    #[test]
+    fn a_zone_that_came_is_found_by_its_name_and_asked_at_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "memory = \"512 MiB\"\ncores = 2\n[supervisor]\nspare-zones = 1\n[image.a]\n\
+            [[tenant]]\nname = \"gold\"\nshare = 1\nimage = \"a\"\n";
+        let started = gyre_machine_file::parse(Path::new("m.toml"), text).unwrap();
+        let mut all = Instances::of(&started, folder.path());
+        all.write().unwrap();
+        let late = Path::new("late.toml");
+        let text = "cores = 2\n[image.a]\n[[zone]]\nname = \"late\"\nmemory = \"64 MiB\"\n\
+            [[tenant]]\nname = \"tin\"\nzone = \"late\"\nshare = 3\nimage = \"a\"\n";
+        let described = gyre_machine_file::parse(late, text).unwrap();
+        all.take_place("spare-1", "late", &described.zones[0].machine).unwrap();
+        let read = Instances::read(folder.path()).unwrap();
+        assert_eq!(read.of_tenant("tin").unwrap().0.name(), "zone-spare-1.sock");
+        assert_eq!(read.of_zone("late").unwrap().name(), "zone-spare-1.sock");
+        assert_eq!(read.all[1].tenants[1], ("tin".to_owned(), 3));
     }
 
     #[test]

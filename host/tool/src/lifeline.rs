@@ -51,7 +51,7 @@ impl Life {
     fn over(&self, state: &State, created: u32) -> Option<String> {
         let zone = &self.zone;
         match state {
-            State::Absent | State::Ended { .. } | State::Crashed { .. } => {
+            State::Absent | State::Ended { .. } | State::Crashed { .. } | State::Vacant => {
                 Some(format!("zone `{zone}` does not run any more: it is {}", words::state(state)))
             }
             _ if created != self.created => Some(format!("zone `{zone}` ended, and was made again")),

@@ -44,10 +44,27 @@ pub fn write_split(description: &Description, agent: &Path, to: &Path) -> Result
     let mut zones = vec![];
     for (zone, part) in description.machine.zones.iter().zip(&description.zones) {
         let key = to.with_file_name(zone_socket(&zone.name)).with_extension(KEY_ENDING);
-        zones.push((zone.module.clone(), encode(&part.machine, &[checks(&part.tenants)?], agent, &key)?));
+        if zone.is_place {
+            // That of a zone that came in another run opens nothing.
+            let _ = std::fs::remove_file(&key);
+            continue;
+        }
+        zones.push((zone.module.clone(), encode(&part.machine, &[checks(&part.tenants)?], agent, &new_key(&key)?)?));
     }
     zones.push(checks(&description.tenants)?);
     write_with(&description.machine, &zones, agent, to)
+}
+
+/// Makes the module of a zone that comes to a place of a machine in `folder`. Its key is that of the place: a zone that is described anew and is refused
+/// keeps the one that it knows.
+///
+/// # Errors
+/// As [`write`].
+pub fn of_zone(machine: &Machine, tenants: &[HostTenant], agent: &Path, socket: &Path) -> Result<Vec<u8>> {
+    let file = socket.with_extension(KEY_ENDING);
+    let known = std::fs::read_to_string(&file).ok().filter(|key| !key.is_empty());
+    let key = known.map_or_else(|| new_key(&file), Ok)?;
+    encode(machine, &[checks(tenants)?], agent, &key)
 }
 
 /// Returns the file with the health checks of an instance's tenants.
@@ -61,20 +78,25 @@ type Files = [(String, Vec<u8>)];
 
 fn write_with(machine: &Machine, zones: &Files, agent: &Path, to: &Path) -> Result<()> {
     let key = to.with_file_name(SOCKET_FILE).with_extension(KEY_ENDING);
-    write_secret(to, &encode(machine, zones, agent, &key)?)
+    write_secret(to, &encode(machine, zones, agent, &new_key(&key)?)?)
 }
 
-/// Makes a module, and the file with the key that is in it.
-fn encode(machine: &Machine, zones: &Files, agent: &Path, key_file: &Path) -> Result<Vec<u8>> {
+/// Makes a key and the file that holds it.
+fn new_key(file: &Path) -> Result<String> {
+    let key: String = entropy()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    write_secret(file, key.as_bytes())?;
+    Ok(key)
+}
+
+/// Makes a module with a key in it.
+fn encode(machine: &Machine, zones: &Files, agent: &Path, key: &str) -> Result<Vec<u8>> {
     let agent = std::fs::read(agent).context(|| format!("cannot read {}", agent.display()))?;
     let mut machine = machine.clone();
     machine.started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     machine.seed = entropy()?;
-    let key: String = entropy()?.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut files: Vec<(&str, u16, &[u8])> =
         vec![("/agent", 0o755, &agent), (address::AGENT_KEY_PATH, 0o600, key.as_bytes())];
     files.extend(zones.iter().map(|(path, bytes)| (path.as_str(), 0o400, bytes.as_slice())));
-    write_secret(key_file, key.as_bytes())?;
     boot::encode(&machine, &files).map_err(|error| Failure::new(error.to_string()))
 }
 

@@ -63,6 +63,43 @@ fn make_disk(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
+/// Makes an empty disk for each tenant of a place for a zone; those of the last run go.
+///
+/// # Errors
+/// When the host's disk is full.
+pub fn make_zone_disks(folder: &Path, place: &str, count: usize) -> Result<Vec<PathBuf>> {
+    (0..count).map(|number| make_disk(&zone_disk(folder, place, number))).collect()
+}
+
+fn zone_disk(folder: &Path, place: &str, number: usize) -> PathBuf {
+    folder.join(format!("{START}{place}-{}.{ENDING}", number + 1))
+}
+
+/// Copies the disks of a zone into those of its place, and makes the place's files the zone's disks too, by their second names. Who had them before
+/// keeps what was on them. A disk that is the place's already is left alone.
+///
+/// It may be interrupted at any step: the zone does not run, and a name leads to the disk before or after, which hold the same.
+///
+/// # Errors
+/// When the host's disk is full.
+pub fn fill_zone(folder: &Path, place: &str, disks: &[PathBuf]) -> Result<()> {
+    for (number, disk) in disks.iter().enumerate() {
+        let own = zone_disk(folder, place, number);
+        if is_same(&own, disk) {
+            continue;
+        }
+        part(folder, &own)?;
+        image::copy_for(disk, &own)?;
+        name(&own, disk)?;
+    }
+    Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let inode = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    inode(one).is_some_and(|own| inode(other) == Some(own))
+}
+
 fn disk(folder: &Path, place: usize) -> PathBuf {
     folder.join(format!("{START}{}.{ENDING}", place + 1))
 }
@@ -192,10 +229,14 @@ fn is_here(snapshot: &Snapshot, tenant: &str) -> bool {
 }
 
 fn adopt(folder: &Path, entry: &Entry) -> Result<()> {
-    let (from, to) = (disk(folder, entry.place), disk_of(folder, &entry.tenant));
+    name(&disk(folder, entry.place), &disk_of(folder, &entry.tenant))
+}
+
+/// Gives a file a second name, whatever had that before.
+fn name(from: &Path, to: &Path) -> Result<()> {
     let second = to.with_extension("new");
     let _ = std::fs::remove_file(&second);
-    let named = std::fs::hard_link(&from, &second).and_then(|()| std::fs::rename(&second, &to));
+    let named = std::fs::hard_link(from, &second).and_then(|()| std::fs::rename(&second, to));
     named.context(|| format!("cannot name {} {}", from.display(), to.display()))
 }
 
@@ -276,6 +317,25 @@ mod tests {
         fill(folder.path(), 0, "late").unwrap();
         adopt_all(folder.path()).unwrap();
         assert_eq!((text(&opened), text(&disk_of(folder.path(), "next"))), ("letters".into(), "another image".into()));
+    }
+
+    #[test]
+    fn the_disks_of_a_zone_become_those_of_its_place_and_stay_if_it_comes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = make_zone_disks(folder.path(), "spare-1", 2).unwrap();
+        assert!(place.iter().all(|disk| is_disk(disk)));
+        let (tin, zinc) = (disk_of(folder.path(), "tin"), disk_of(folder.path(), "zinc"));
+        std::fs::write(&tin, "tin's image").unwrap();
+        std::fs::write(&zinc, "zinc's image").unwrap();
+        let opened = inode(&place[0]);
+        fill_zone(folder.path(), "spare-1", &[tin.clone(), zinc.clone()]).unwrap();
+        assert_eq!((inode(&place[0]), inode(&tin), text(&place[1])), (opened, opened, "zinc's image".into()));
+        std::fs::write(&place[0], "letters").unwrap();
+        fill_zone(folder.path(), "spare-1", &[tin.clone()]).unwrap();
+        assert_eq!(text(&tin), "letters", "its own disk");
+        // Another tenant in the first place: who had it keeps its letters.
+        fill_zone(folder.path(), "spare-1", &[zinc]).unwrap();
+        assert_eq!((text(&tin), text(&place[0]), inode(&place[0])), ("letters".into(), "zinc's image".into(), opened));
     }
 
     fn inode(path: &Path) -> u64 {

@@ -2,6 +2,8 @@
 
 mod apply;
 mod bill;
+mod come;
+mod comer;
 pub mod control;
 mod list;
 mod show;
@@ -14,8 +16,9 @@ use gyre_contract::zones::{Command, Refusal, Wish, WishDeed, Zones};
 
 use crate::{
     agent::Agent,
+    arrival,
     check::print_json,
-    cli::{self, ZoneCommand},
+    cli::{self, ZoneChange, ZoneCommand},
     failure::{Failure, Result},
     instances::Instances,
     out::Form,
@@ -40,7 +43,12 @@ pub fn zone(arguments: &cli::Zone) -> Result<ExitCode> {
         ZoneCommand::Log { follow } => show::log(&agent, Until::from(*follow), form),
         ZoneCommand::Bill { name } => bill::bill(&instances, name, form),
         ZoneCommand::Apply { file, dry_run, changing } => {
-            apply::apply(&agent, file, *changing, apply::Mode::from(*dry_run), form)
+            let mode = apply::Mode::from(*dry_run);
+            let target = come::Target::find(arguments.machine.as_deref())?;
+            apply::apply(&agent, Some(&target), file, *changing, mode, form)
+        }
+        ZoneCommand::Change(wanted @ ZoneChange::Create { file: Some(_), .. }) => {
+            come::create(arguments.machine.as_deref(), wanted, form)
         }
         ZoneCommand::Control(wanted) => control::control(&instances, wanted, form),
         ZoneCommand::Spawn { from, to, pairs } => {
@@ -54,7 +62,12 @@ pub fn zone(arguments: &cli::Zone) -> Result<ExitCode> {
         }
         ZoneCommand::Change(wanted) => match wish::by_zone(wanted) {
             Some((by, wish)) => wished(&instances, by, &wish, form),
-            None => change(&agent, &wish::command(wanted)?, form),
+            None => {
+                // A zone that is made meanwhile would have its disks copied under it.
+                let is_made = matches!(wanted, ZoneChange::Create { .. });
+                let _lock = is_made.then(|| arrival::lock(instances.folder())).transpose()?;
+                change(&agent, &wish::command(wanted)?, form)
+            }
         },
     }
 }

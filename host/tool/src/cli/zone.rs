@@ -19,6 +19,7 @@ holds it, and everything is as it was. SIZE has a unit and is whole lots of 2 Mi
 Examples:
   ./gyre zone list                              zones, their state and parts, and what is free
   ./gyre zone create batch cores 2              make a described zone, here with more cores than described
+  ./gyre zone create late --file late.toml      make one that the machine was not started with
   ./gyre zone set search cores 2 memory '512 MiB'
   ./gyre zone lend batch search cores 1         a core moves from one running zone to another
   ./gyre zone spawn search batch cores 1 memory '128 MiB'   search makes batch of parts of its own
@@ -162,6 +163,9 @@ pub enum ZoneChange {
     Create {
         /// The zone
         name: String,
+        /// The machine file that describes it, if the machine was not started with it; it takes a place that spare-zones keeps
+        #[arg(long, short, value_name = "FILE")]
+        file: Option<PathBuf>,
         /// Other sizes than described: cores N, memory SIZE
         #[arg(value_name = "KEY VALUE", num_args = 0..)]
         pairs: Vec<String>,

@@ -13,6 +13,7 @@ use gyre_machine_file::Description;
 use crate::{
     agent::Agent,
     failure::{Context as _, Result},
+    instances::Instances,
     view::sampler::LastLines,
 };
 
@@ -46,7 +47,12 @@ pub fn follow(description: &Description, agent: &Agent, folder: &Path, place: Pl
         let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
         let mut console =
             Console { zone: zone.name.clone(), agent: agent.clone(), lines: lines.clone(), file, place, offset: 0 };
+        let (folder, own) = (folder.to_owned(), zone.is_place.then(|| zone.name.clone()));
         let run = move || loop {
+            // A zone that came has a name of its own.
+            if let Some(name) = own.as_ref().and_then(|own| name_at(&folder, own)) {
+                console.zone = name;
+            }
             // A console that breaks off goes on where it was.
             let _ = console.pass();
             std::thread::sleep(PAUSE);
@@ -59,7 +65,13 @@ pub fn follow(description: &Description, agent: &Agent, folder: &Path, place: Pl
     Ok(lines)
 }
 
-/// Returns the file of a zone's console.
+/// Returns the name of the zone that has a place.
+fn name_at(folder: &Path, place: &str) -> Option<String> {
+    let all = Instances::read(folder).ok()?.all;
+    all.into_iter().find(|instance| instance.place.as_deref() == Some(place))?.zone
+}
+
+/// Returns the file of a zone's console: that of its place if it came.
 pub fn file(folder: &Path, zone: &str) -> PathBuf {
     folder.join(format!("zone-{zone}.log"))
 }

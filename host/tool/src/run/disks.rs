@@ -28,10 +28,7 @@ pub(super) fn disks(project: &Project, description: &Description, folder: &Path,
     let mut maker = Maker { project, description, folder, wish, images: BTreeMap::new() };
     let mut disks = vec![];
     for instance in description.instances() {
-        let mut paths = match description.disk {
-            Some(_) if !instance.tenants.is_empty() => vec![maker.shared(&instance)?],
-            _ => maker.own(&instance)?,
-        };
+        let mut paths = maker.of(&instance)?;
         for tenant in instance.tenants {
             volumes.extend(volume::take(project, &description.machine.name, &tenant.name, &tenant.volumes)?);
         }
@@ -39,7 +36,11 @@ pub(super) fn disks(project: &Project, description: &Description, folder: &Path,
         let first = volumes.len().saturating_sub(of_instance);
         paths.extend(volumes.iter().skip(first).map(|taken| taken.volume.path.clone()));
         let is_supervisor = instance.zone.is_none();
-        paths.extend(if is_supervisor { places::make_disks(folder, description)? } else { vec![] });
+        paths.extend(match instance.zone.filter(|_| instance.machine.places > 0) {
+            Some(place) => places::make_zone_disks(folder, place, instance.machine.places.into())?,
+            None if is_supervisor => places::make_disks(folder, description)?,
+            None => vec![],
+        });
         let server = if instance.devices.served.is_empty() { instance.machine } else { &description.machine };
         let queues = server.cores;
         let placed = paths.into_iter().zip(instance.devices.disks.iter().chain(&instance.devices.served));
@@ -55,6 +56,15 @@ pub(super) fn disks(project: &Project, description: &Description, folder: &Path,
 pub fn of_comer(project: &Project, description: &Description, folder: &Path, tenant: &HostTenant) -> Result<()> {
     let mut maker = Maker { project, description, folder, wish: Wish::Usual, images: BTreeMap::new() };
     maker.disk(description.tenants.iter().find(|one| one.name == tenant.name).unwrap_or(tenant)).map(drop)
+}
+
+/// Finds or makes the disks of the first zone of a description, which comes while the machine runs.
+///
+/// # Errors
+/// As [`disks`].
+pub fn of_zone(project: &Project, description: &Description, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut maker = Maker { project, description, folder, wish: Wish::Usual, images: BTreeMap::new() };
+    description.instances().nth(1).map_or(Ok(vec![]), |zone| maker.of(&zone))
 }
 
 /// The disks of a machine.
@@ -76,6 +86,14 @@ struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
+    /// Returns the disks of an instance's tenants, or the one that they share.
+    fn of(&mut self, instance: &Instance<'a>) -> Result<Vec<PathBuf>> {
+        match self.description.disk {
+            Some(_) if !instance.tenants.is_empty() => Ok(vec![self.shared(instance)?]),
+            _ => self.own(instance),
+        }
+    }
+
     /// Returns the disks of an instance's tenants.
     fn own(&mut self, instance: &Instance<'a>) -> Result<Vec<PathBuf>> {
         instance.tenants.iter().map(|tenant| self.disk(tenant)).collect()

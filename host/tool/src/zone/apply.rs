@@ -3,15 +3,15 @@
 use std::{path::Path, process::ExitCode};
 
 use gyre_contract::zones::{Command, State, View, Zone, Zones};
-use gyre_machine_file::units::show_bytes;
+use gyre_machine_file::{Description, units::show_bytes};
 use serde::Serialize;
 
-use super::{list, make, wish::ms, words};
+use super::{come, list, make, wish::ms, words};
 use crate::{
     agent::Agent,
     check::{self, print_json},
     cli,
-    failure::{Failure, Kind, Result},
+    failure::{Failure, Result},
     out::Form,
     ui,
 };
@@ -46,20 +46,46 @@ struct Applied<'a> {
 /// Runs `gyre zone apply FILE`.
 ///
 /// # Errors
-/// When the file is wrong, names a zone that the running machine does not know, or the change is refused.
-pub fn apply(agent: &Agent, file: &Path, changing: cli::Changing, mode: Mode, form: Form) -> Result<ExitCode> {
-    let wanted = check::read(file)?.machine.zones;
+/// When the file is wrong, a zone that is new in it cannot come, or the change is refused.
+pub fn apply(
+    agent: &Agent,
+    target: Option<&come::Target>,
+    file: &Path,
+    changing: cli::Changing,
+    mode: Mode,
+    form: Form,
+) -> Result<ExitCode> {
+    let described = check::read(file)?;
     let zones = agent.zones()?;
-    known(&wanted, &zones)?;
+    let comers = comers(&described, &zones);
+    let mut wanted: Vec<Zone> = described.machine.zones.iter().filter(|zone| !zone.is_place).cloned().collect();
+    wanted.retain(|zone| !comers.contains(&zone.name));
+    if let Some(target) = target {
+        wanted.iter_mut().for_each(|zone| keep_places(zone, &described, target.started(), &zones));
+    }
     odd(&wanted, &zones).iter().for_each(|text| ui::warn(text));
     let commands = difference(&wanted, &zones, ms(changing.deadline));
-    if form == Form::People {
-        show(&commands, &zones);
+    let creations: Vec<Command> = comers.iter().filter_map(|name| creation(&described, name)).collect();
+    let all: Vec<Command> = commands.iter().chain(&creations).cloned().collect();
+    match (target, comers.first()) {
+        (Some(target), _) => target.check(&described, &comers, &zones)?,
+        (None, Some(name)) => {
+            let message = format!("the running machine was not described with zone `{name}`");
+            return Err(Failure::with_help(message, "it keeps no places: end it, and run the new file"));
+        }
+        (None, None) => {}
     }
-    let is_done = mode == Mode::Make && !commands.is_empty();
-    if is_done {
+    if form == Form::People {
+        show(&all, &zones);
+    }
+    let is_done = mode == Mode::Make && !all.is_empty();
+    if is_done && !commands.is_empty() {
         make(agent, &commands, &zones)?;
     }
+    for (name, create) in comers.iter().zip(creations).filter(|_| is_done) {
+        target.map_or(Ok(()), |target| target.make(&described, name, create))?;
+    }
+    let commands = all;
     let after = agent.zones()?;
     if form == Form::Programs {
         print_json(&Applied { commands: &commands, is_done, zones: after })?;
@@ -69,17 +95,32 @@ pub fn apply(agent: &Agent, file: &Path, changing: cli::Changing, mode: Mode, fo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks that the machine has a module for each zone that is to run.
-fn known(wanted: &[Zone], zones: &Zones) -> Result<()> {
-    let is_known = |zone: &&Zone| zones.zones.iter().any(|view| view.name == zone.name);
-    match wanted.iter().find(|zone| !is_known(zone)) {
-        None => Ok(()),
-        Some(zone) => {
-            let message = format!("the running machine was not described with zone `{}`", zone.name);
-            let help = "it has no module for that zone: end it, and run the new file";
-            Err(Failure::with_help(message, help).kind(Kind::File))
-        }
+/// Returns the zones of a file that the machine does not know: each is a change of its own, after the others.
+fn comers(described: &Description, zones: &Zones) -> Vec<String> {
+    let is_known = |name: &String| zones.zones.iter().any(|view| view.name == *name);
+    let own = described.machine.zones.iter().filter(|zone| !zone.is_place && zone.starts).map(|zone| zone.name.clone());
+    own.filter(|name| !is_known(name)).collect()
+}
+
+/// Leaves a zone the card and the disks that it has had from the start, or that are its place's: in another file the tool may have counted otherwise.
+fn keep_places(zone: &mut Zone, described: &Description, started: &Description, zones: &Zones) {
+    let part = |all: &Description| {
+        let at = all.machine.zones.iter().position(|one| one.name == zone.name && !one.is_place)?;
+        Some(all.zones.get(at)?.devices.clone())
+    };
+    let named = part(described).map(|devices| devices.others).unwrap_or_default();
+    if let Some(own) = part(started) {
+        zone.devices = own.card.into_iter().chain(own.disks).chain(named).collect();
+    } else if let Some(view) = zones.zones.iter().find(|view| view.name == zone.name) {
+        zone.devices = view.holds.devices.clone();
     }
+}
+
+/// Returns the command that makes a zone of a file with the sizes that it has there.
+fn creation(described: &Description, name: &str) -> Option<Command> {
+    let zone = described.machine.zones.iter().find(|zone| zone.name == name)?;
+    let (cores, memory_bytes) = (Some(zone.cores), Some(zone.memory_bytes));
+    Some(Command::Create { zone: zone.name.clone(), cores, memory_bytes })
 }
 
 /// Says which differences need a new run of the machine.
@@ -153,6 +194,7 @@ fn show(commands: &[Command], zones: &Zones) {
 /// Says what a command will do, with the sizes that it changes.
 fn line(command: &Command, zones: &Zones) -> String {
     match command {
+        Command::Describe { zone, .. } => format!("+ describe {}", zone.name),
         Command::Create { zone, cores, memory_bytes } => {
             let parts = words::parts(cores.unwrap_or(0).into(), memory_bytes.unwrap_or(0), &[]);
             format!("+ create {zone}: {parts}")
@@ -199,6 +241,7 @@ mod tests {
             links: vec![],
             disks: vec![],
             lends_to: vec![],
+            is_place: false,
         }
     }
 
@@ -228,6 +271,43 @@ mod tests {
     }
 
     #[test]
+    fn zones_that_the_machine_does_not_know_come_and_places_are_none() {
+        let text = "cores = 4\nmemory = \"512 MiB\"\n[supervisor]\nspare-zones = 1\n\
+            [[zone]]\nname = \"search\"\nmemory = \"64 MiB\"\n[[zone]]\nname = \"late\"\ncores = 2\nmemory = \"96 MiB\"\n\
+            [[zone]]\nname = \"idle\"\nstarts = false\nmemory = \"64 MiB\"\n\
+            [image.i]\n[[tenant]]\nname = \"one\"\nzone = \"search\"\nshare = 1\nimage = \"i\"\n";
+        let described = gyre_machine_file::parse(Path::new("m.toml"), text).unwrap();
+        assert_eq!(comers(&described, &zones()), ["late"]);
+        let create = creation(&described, "late").unwrap();
+        assert_eq!(line(&create, &zones()), "+ create late: 2 cores, 96.0 MiB");
+    }
+
+    #[test]
+    fn a_zone_more_in_the_file_moves_no_card_or_disk_of_others() {
+        let head = "cores = 4\nmemory = \"512 MiB\"\n[supervisor]\nspare-zones = 1\n[image.i]\n";
+        let zone = |name: &str, keys: &str| {
+            format!(
+                "[[zone]]\nname = \"{name}\"\nmemory = \"64 MiB\"\n{keys}\n\
+                 [[tenant]]\nname = \"of-{name}\"\nzone = \"{name}\"\nshare = 1\nimage = \"i\"\n"
+            )
+        };
+        let file = |zones: String| gyre_machine_file::parse(Path::new("m.toml"), &format!("{head}{zones}")).unwrap();
+        let started = file(zone("search", ""));
+        let described = file(zone("first", "") + &zone("search", "devices = [\"00:1b.0\"]"));
+        let at = |device| DeviceAddress { bus: 0, device, function: 0 };
+        let mut search = described.machine.zones[1].clone();
+        assert_eq!(search.devices, [at(6), at(7), at(0x1b)], "as the tool counts in this file");
+        keep_places(&mut search, &described, &started, &zones());
+        assert_eq!(search.devices, [at(4), at(5), at(0x1b)]);
+        // One that came has those of its place.
+        let mut first = described.machine.zones[0].clone();
+        let mut zones = zones();
+        zones.zones.push(view("first", State::Running, &[3], 64));
+        keep_places(&mut first, &described, &started, &zones);
+        assert_eq!(first.devices, zones.zones[2].holds.devices);
+    }
+
+    #[test]
     fn devices_follow_the_file() {
         let mut other = wanted("search", 2, 256);
         other.devices = vec![DeviceAddress { bus: 0, device: 26, function: 0 }];
@@ -235,10 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_without_a_module_is_refused_and_rules_wait_for_the_next_run() {
-        assert!(known(&[wanted("new", 1, 64)], &zones()).is_err());
+    fn rules_wait_for_the_next_run() {
         let other = Zone { protection: Protection::Nested, ..wanted("search", 2, 256) };
-        assert!(known(std::slice::from_ref(&other), &zones()).is_ok());
         assert_eq!(odd(&[other], &zones()).len(), 1);
     }
 }

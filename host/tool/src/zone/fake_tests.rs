@@ -76,7 +76,7 @@ impl Served {
 }
 
 fn create(name: &str) -> ZoneChange {
-    ZoneChange::Create { name: name.into(), pairs: vec![] }
+    ZoneChange::Create { name: name.into(), file: None, pairs: vec![] }
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_file_is_applied_as_one_change_or_not_at_all() {
     };
     let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nmemory = \"128 MiB\"\n");
     let apply = |path: &Path, mode| {
-        apply::apply(&served.agent, path, Changing { deadline: Duration::ZERO }, mode, Form::People)
+        apply::apply(&served.agent, None, path, Changing { deadline: Duration::ZERO }, mode, Form::People)
     };
     let file = served.file(&text(&zone("batch")));
     apply(&file, apply::Mode::Show).unwrap();

@@ -84,6 +84,7 @@ pub fn done(command: &Command, zones: &Zones) {
 
 fn named(command: &Command) -> Vec<&str> {
     match command {
+        Command::Describe { zone, .. } => vec![&zone.name],
         Command::Create { zone, .. }
         | Command::Destroy { zone, .. }
         | Command::Restart { zone, .. }

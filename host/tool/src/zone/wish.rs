@@ -29,7 +29,7 @@ struct Sizes {
 /// When a value makes no sense.
 pub fn command(wish: &ZoneChange) -> Result<Command> {
     Ok(match wish {
-        ZoneChange::Create { name, pairs } => {
+        ZoneChange::Create { name, pairs, .. } => {
             let Sizes { cores, memory_bytes } = sizes(pairs)?;
             Command::Create { zone: name.clone(), cores, memory_bytes }
         }

@@ -14,6 +14,7 @@ pub fn state(state: &State) -> String {
         State::Ending => "ending".into(),
         State::Ended { code } => format!("ended (code {code})"),
         State::Crashed { cause } => format!("crashed ({})", self::cause(*cause)),
+        State::Vacant => "vacant".into(),
     }
 }
 
@@ -126,6 +127,7 @@ pub fn refusal(refusal: &Refusal, zones: &Zones) -> (String, String) {
                 State::Running => {
                     format!("end it with gyre zone destroy {zone}, or change it with gyre zone set {zone}")
                 }
+                State::Vacant => "it is a place: gyre zone create NAME --file FILE makes a zone there".into(),
                 State::Booting | State::Ending => "wait a moment: gyre zone list shows its state".into(),
             };
             (format!("zone `{zone}` is {}", self::state(state)), help)
