@@ -1,4 +1,11 @@
 //! `gyre check` and `gyre image`.
+//!
+//! * [`read`] reads a machine file for all commands that take one, and says its warnings.
+//! * [`check`] shows the machine: its size, its zones and places with their devices, its tenants, its schedulers. With
+//!   `--json` it writes what the kernels are told.
+//! * [`images`] makes the images of a file, or one of them.
+//!
+//! Nothing runs, and nothing but images is written.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, process::ExitCode};
 

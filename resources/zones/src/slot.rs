@@ -1,4 +1,11 @@
 //! One zone as the supervisor knows it.
+//!
+//! * [`Described`]: what it is to be. A place gets another description in a change, while there is no instance.
+//! * [`Known`]: its state and its parts, with [`Debt`]s to other zones. Decisions are made over a copy of it.
+//! * [`Inner`]: what is known of its instance, and of those before it.
+//! * [`Slot`]: all of it, with the gate that whoever makes or ends its instance passes.
+//!
+//! Left out: what is done with it (`change.rs`, `watch.rs`).
 
 use crate::asks::Asks;
 use crate::gate::Gate;
@@ -117,7 +124,7 @@ pub(crate) struct Inner {
     pub(crate) is_wishing: bool,
 }
 
-/// What a zone is to be.
+/// A zone as it is to be.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(crate) zone: Zone,

@@ -231,7 +231,7 @@ pub struct Piece {
     pub module: u64,
     /// Bytes of the whole module.
     pub whole: u64,
-    /// Where the piece begins.
+    /// The place of its first byte in the module.
     pub offset: u64,
 }
 

@@ -1,4 +1,11 @@
 //! `gyre zone apply FILE`: makes the zones as a machine file describes them, by one list of commands.
+//!
+//! * The zones that the machine knows are compared with the file; the difference is one change, what gives parts back
+//!   first.
+//! * Zones that it does not know come afterwards, each in a change of its own ([`come`]).
+//! * Cards and disks that the tool has placed stay where they are: a file with a zone more counts them otherwise.
+//!
+//! The difference is shown before it is made.
 
 use std::{path::Path, process::ExitCode};
 
