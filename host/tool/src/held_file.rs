@@ -30,6 +30,15 @@ impl HeldFile {
         }
         Some(Self(file))
     }
+
+    /// Takes a file once nobody else holds it.
+    ///
+    /// # Errors
+    /// The wait was interrupted, or the file cannot be held.
+    pub fn wait(file: File) -> std::io::Result<Self> {
+        file.lock()?;
+        Ok(Self(file))
+    }
 }
 
 impl Drop for HeldFile {
@@ -67,6 +76,24 @@ mod tests {
         drop(held);
         assert!(!is_held(&path) && HeldFile::take(File::open(&path).unwrap()).is_some());
         drop(copy);
+    }
+
+    #[test]
+    fn whoever_waits_gets_it_when_it_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = HeldFile::take(File::create(&path).unwrap()).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let there = path.clone();
+        let waits = std::thread::spawn(move || {
+            let held = HeldFile::wait(File::open(&there).unwrap()).unwrap();
+            tell.send(()).unwrap();
+            drop(held);
+        });
+        assert!(told.recv_timeout(3 * PAUSE).is_err());
+        drop(held);
+        waits.join().unwrap();
+        assert!(told.recv().is_ok() && !is_held(&path));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Debian packages: resolved by apt as if nothing were installed, downloaded, unpacked.
 //!
 //! * apt answers for an empty machine, so a package comes with all that it depends on; recommended ones do not come.
-//! * Files are kept and downloaded once. All that a machine file excludes is downloaded, and not unpacked.
+//! * Files are kept and downloaded once, by one command at a time. All that a machine file excludes is downloaded, and not unpacked.
 //! * [`entries`] and [`put`] unpack any archive, entry by entry, through [`Root`]: OCI layers and copies out of tenants go the same way.
 //! * An entry keeps its mode, its age and, if this program is root, its owner.
 //! * Devices are left out, because the machine has its own.
 //! * A damaged archive is a failure; the tree that it was for is dropped.
 
 use std::{
+    fs::File,
     io::Read,
     path::{Path, PathBuf},
     process::Stdio,
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     command,
     failure::{Context as _, Failure, Kind, Result},
+    held_file::HeldFile,
     project::Project,
     ui::Step,
 };
@@ -33,6 +35,7 @@ use crate::{
 pub fn fetch(project: &Project, packages: &[String], exclude: &[String], step: &Step) -> Result<Vec<PathBuf>> {
     let archives = project.cache("packages")?;
     std::fs::create_dir_all(archives.join("partial")).context(|| "cannot make the package cache".into())?;
+    let _alone = alone(&archives, step)?;
     let status = archives.join("nothing-installed");
     std::fs::write(&status, "").context(|| "cannot write to the package cache".into())?;
     let wanted = resolve(&archives, &status, packages)?;
@@ -43,6 +46,17 @@ pub fn fetch(project: &Project, packages: &[String], exclude: &[String], step: &
     let excluded = |name: &str| exclude.iter().any(|package| name.starts_with(&format!("{package}_")));
     let kept = wanted.into_iter().filter(|name| !excluded(name));
     Ok(kept.map(|name| archives.join(name)).collect())
+}
+
+/// Holds the package cache: of two that download one package at once, one would find its half of a file gone.
+fn alone(archives: &Path, step: &Step) -> Result<HeldFile> {
+    let path = archives.join("in-use");
+    let open = || File::create(&path).context(|| "cannot write to the package cache".into());
+    if let Some(held) = HeldFile::take(open()?) {
+        return Ok(held);
+    }
+    step.detail("waiting for another command that downloads packages");
+    HeldFile::wait(open()?).context(|| "cannot hold the package cache".into())
 }
 
 /// Asks apt for the names of the files that an installation from nothing would take.
