@@ -430,7 +430,9 @@ mod tests {
     }
 
     #[test]
-    fn this_processor_fits() {
-        assert!(has_room());
+    fn the_registers_that_the_kernel_turns_on_fit() {
+        // AVX and the three parts of AVX-512 (SDM vol. 1, chapter 13); the host of this test may have turned on more, as AMX.
+        let ends = [2, 5, 6, 7].map(|component| core::arch::x86_64::__cpuid_count(0xd, component));
+        assert!(ends.iter().all(|part| (part.eax + part.ebx) as usize <= size_of::<Extended>()));
     }
 }
