@@ -6,7 +6,7 @@
 //! States of a filter: new, waiting for events, ready, ended with a reason. Its program runs in turns of [`Options::turn`]; one that
 //! is in the middle of an event when its turn ends goes on there in its next turn. It is ended, and its reason kept, if its program fails,
 //! takes more memory than it may, works longer than [`Options::event_ns_max`] for one event, or stays away from its hook for longer than
-//! [`STEP_MAX`].
+//! [`STEP_MAX`] again and again ([`Steps`]).
 //!
 //! Everything happens in the thread of the service.
 
@@ -31,8 +31,10 @@ pub const FILTERS_MAX: usize = 4096;
 pub const SHARE_MAX: u32 = 10_000;
 /// Bytes of a name at most.
 pub const NAME_BYTES_MAX: usize = 48;
-/// A step between two looks of a hook that takes so long beyond the turn ends its filter.
+/// A step between two looks of a hook is long if it takes so long beyond the turn.
 pub const STEP_MAX: Duration = Duration::from_millis(250);
+/// Long steps in a filter's last 16 turns that end it. One may be the machine's: a host that takes its processor away makes a step long.
+const LONG_STEPS_MAX: u32 = 3;
 
 /// How a service treats its filters.
 #[derive(Clone, Debug)]
@@ -82,6 +84,19 @@ pub struct Upload {
     pub source: Vec<u8>,
 }
 
+/// The last 16 turns of a filter, a bit each: 1 for one with a long step.
+#[derive(Clone, Copy, Default)]
+struct Steps(u16);
+
+impl Steps {
+    /// Notes a turn; true if long ones have become too many.
+    fn note(&mut self, took_ns: u64, turn: Duration) -> bool {
+        let long_ns = u64::try_from((turn + STEP_MAX).as_nanos()).unwrap_or(u64::MAX);
+        self.0 = self.0 << 1 | u16::from(took_ns > long_ns);
+        self.0.count_ones() >= LONG_STEPS_MAX
+    }
+}
+
 /// A filter.
 pub struct Filter {
     name: String,
@@ -92,6 +107,7 @@ pub struct Filter {
     fiber: Option<Fiber>,
     used_ns: u64,
     turns: u64,
+    steps: Steps,
     ended: Option<String>,
 }
 
@@ -137,10 +153,12 @@ impl Filter {
     }
 
     /// Returns why it must end after a turn that took so long.
-    fn excess(&self, took_ns: u64, options: &Options) -> Option<String> {
-        let step_ns = u64::try_from((options.turn + STEP_MAX).as_nanos()).unwrap_or(u64::MAX);
-        if took_ns > step_ns {
-            return Some(format!("it held the service for {} ms in one step", took_ns / 1_000_000));
+    fn excess(&mut self, took_ns: u64, options: &Options) -> Option<String> {
+        if self.steps.note(took_ns, options.turn) {
+            let took_ms = took_ns / 1_000_000;
+            return Some(format!(
+                "it held the service for long in one step {LONG_STEPS_MAX} times, last for {took_ms} ms"
+            ));
         }
         let is_endless = self.seat.event_ns.get() > options.event_ns_max;
         is_endless.then(|| format!("more than {} ms for one event", options.event_ns_max / 1_000_000))
@@ -189,7 +207,18 @@ impl Host {
         let (client, now_ns) = (client_of(index), self.now_ns());
         self.policy.add_client(client, &ClientParams::weighted(share), now_ns).map_err(|error| error.to_string())?;
         self.policy.client_ready(client, now_ns);
-        let filter = Filter { name, language, share, mailbox, seat, fiber, used_ns: 0, turns: 0, ended: None };
+        let filter = Filter {
+            name,
+            language,
+            share,
+            mailbox,
+            seat,
+            fiber,
+            used_ns: 0,
+            turns: 0,
+            steps: Steps::default(),
+            ended: None,
+        };
         match self.filters.get_mut(index) {
             Some(place) => *place = Some(filter),
             None => self.filters.push(Some(filter)),
@@ -266,7 +295,7 @@ impl Host {
         let Some(filter) = self.filters.get_mut(index).and_then(Option::as_mut) else { return };
         filter.used_ns = filter.used_ns.saturating_add(took_ns);
         filter.turns = filter.turns.saturating_add(1);
-        let seat = &filter.seat;
+        let seat = filter.seat.clone();
         seat.event_ns.set(seat.event_ns.get().saturating_add(took_ns));
         let over = match step {
             Step::Over(why) => Some(why),
@@ -314,4 +343,24 @@ impl Host {
 
 fn client_of(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_long_step_in_a_while_ends_no_filter_and_a_third_one_soon_does() {
+        let turn = Duration::from_micros(200);
+        let (short, long) = (200_000, 251_000_000);
+        let mut steps = Steps::default();
+        for _ in 0..100 {
+            assert!(!steps.note(long, turn));
+            assert!((0..7).all(|_| !steps.note(short, turn)));
+        }
+        let noted = [long, short, long].map(|took_ns| steps.note(took_ns, turn));
+        assert_eq!(noted, [false, false, true], "one of before is among the last 16");
+        let mut steps = Steps::default();
+        assert_eq!([long, short, long, long].map(|took_ns| steps.note(took_ns, turn)), [false, false, false, true]);
+    }
 }

@@ -1,4 +1,5 @@
-//! Many filters for a time, measured: `gyre-filters play`. It prints a line `filters: WHAT COUNT` for each figure.
+//! Many filters for a time, measured: `gyre-filters play`. It prints a line `filters: WHAT COUNT` for each figure,
+//! and says on standard error why filters have ended.
 //!
 //! Filters of each language come in turn: watch, correlate (a tenth), hostile (so many thousandths: half loop, half hoard memory). Every event
 //! goes to every filter. A warm-up passes first, in which programs are loaded and queues fill; figures are differences after it.
@@ -87,7 +88,11 @@ impl Play {
         let before = host.figures();
         let (own_before_ns, sent_before) = (host.own_ns(), source.sent);
         source.feed(&mut host, self.measured);
-        let mut lines = lines(&before, &host.figures());
+        let after = host.figures();
+        for (name, why) in after.iter().filter_map(|filter| Some((&filter.name, filter.ended.as_ref()?))) {
+            eprintln!("{name} has ended: {why}");
+        }
+        let mut lines = lines(&before, &after);
         lines.push(("service-us".to_owned(), (host.own_ns() - own_before_ns) / 1000));
         lines.push(("events".to_owned(), source.sent - sent_before));
         Ok(lines)
