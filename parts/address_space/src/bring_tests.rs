@@ -10,6 +10,7 @@
 //!
 //! Real file systems and caches are left out: `resources/ext2/tests` has them.
 
+use crate::space::Withdrawn;
 use crate::{
     AddressSpace, FaultError, Limits, LocalFlush, MapRequest, MappedFile, MappedSize, Options, PageIndex, Place,
     Provider, Rights,
@@ -57,6 +58,10 @@ struct Store {
     sizes: AtomicU64,
     /// Something that happens between a visit and the placing of what it found.
     then: Mutex<Option<Event>>,
+    /// Pages that a program is about to write, in the order of the messages that say so.
+    told: Mutex<Vec<u64>>,
+    /// Something that happens before the answer to the first such message.
+    when_told: Mutex<Option<Event>>,
 }
 
 fn attributes(size_bytes: u64) -> Attributes {
@@ -103,7 +108,12 @@ impl Store {
                 self.sizes.fetch_add(1, Ordering::Relaxed);
                 reply.send(Ok(attributes(self.bytes.load(Ordering::Relaxed))));
             }
-            Request::page_dirtied { reply, .. } => reply.send(Ok(())),
+            Request::page_dirtied { index, reply, .. } => {
+                self.told.lock().unwrap().push(index);
+                let event = self.when_told.lock().unwrap().take();
+                event.into_iter().for_each(|event| event());
+                reply.send(Ok(()));
+            }
             Request::evict_pages { pages, reply, .. } => reply.send(Ok(self.evict(&pages) * PAGE)),
             _ => panic!("a mapping asks for pages and sizes, and tells which it does not show any more"),
         }
@@ -374,6 +384,42 @@ fn mappings_show_nothing_of_before_in_a_hole() {
         space.punch(&size, u64::MAX - 1..u64::MAX).await;
         assert!(places(&space).contains(&3));
     });
+}
+
+/// An event that befalls a page while its file is told of a write to it.
+type Meanwhile = fn(&AddressSpace, u64);
+
+/// Returns how often the file was told of a write to page 3.
+fn times_told(meanwhile: Meanwhile) -> usize {
+    block_on(async {
+        let store = Store::leak(16 * PAGE, 0..16);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 16, 0), Options::SHARED).await;
+        assert_eq!(touch(&space, 3).await, Ok(()));
+        let of = space.clone();
+        *store.when_told.lock().unwrap() = Some(Box::new(move || meanwhile(&of, BASE + 3 * PAGE)));
+        assert_eq!(space.fault(BASE + 3 * PAGE, Access::Write).await, Ok(()));
+        assert!(present(&space)[&3].1.contains(MapFlags::WRITE));
+        let told = store.told.lock().unwrap();
+        assert!(told.iter().all(|index| *index == 3));
+        told.len()
+    })
+}
+
+fn leave_and_come_back(space: &AddressSpace, address: u64) {
+    let mut withdrawn = Withdrawn::default();
+    space.state.lock().evict(address, &mut withdrawn);
+    at_once(space.flush_and_free(withdrawn));
+    at_once(space.fault(address, Access::Read));
+}
+
+#[test]
+fn a_write_is_told_again_if_its_page_leaves_or_is_written_back_meanwhile() {
+    assert_eq!(times_told(|_, _| {}), 1);
+    assert_eq!(times_told(leave_and_come_back), 2);
+    assert_eq!(times_told(|space, _| at_once(space.write_protect(0, NODE, &[3]))), 2);
+    // Its neighbour may go.
+    assert_eq!(times_told(|space, address| leave_and_come_back(space, address + PAGE)), 1);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use crate::page_index::PageIndex;
 use crate::region::Options;
 use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{State, Withdrawn};
+use crate::telling::{Ticket, Told};
 use crate::view::Mappings;
-use crate::write_protect::Protections;
 use crate::{AddressSpace, FaultError};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -48,8 +48,8 @@ enum Step {
     Gather(u64, Withdrawn),
     /// Bring a page of a file, with those around it.
     Ask(Window),
-    /// Tell the file that its page is about to be written, then allow it, unless pages were protected from writing since.
-    Tell(Arc<MappedFile>, PageIndex, Protections),
+    /// Tell the file that its page is about to be written, then allow it, unless the page is clean or gone by then.
+    Tell(Arc<MappedFile>, PageIndex, Ticket),
 }
 
 impl AddressSpace {
@@ -100,9 +100,10 @@ impl AddressSpace {
                         return Ok(());
                     }
                 }
-                Step::Tell(file, index, since) => {
+                Step::Tell(file, index, ticket) => {
+                    let mut open = OpenTelling { space: self, ticket: Some(ticket) };
                     file.client.page_dirtied(file.node, index.get()).await?;
-                    if self.allow_write(address, &file, index, since) == Told::InTime {
+                    if open.allow_write(address, &file, index) == Told::InTime {
                         file.count(1).await;
                     }
                 }
@@ -152,7 +153,7 @@ impl AddressSpace {
             return Ok(Step::Done);
         }
         if let (Provider::File(file), true) = (&region.provider, region.is_shared()) {
-            return Ok(Step::Tell(file.clone(), index, state.protections));
+            return Ok(Step::Tell(file.clone(), index, state.tellings.begin(address)));
         }
         // This function and the map of pages hold it; anybody else is another program, a cache or a view.
         let owned = region.is_shared() || page.holders() <= 2;
@@ -184,31 +185,38 @@ impl AddressSpace {
             None => Step::Replaced(withdrawn),
         })
     }
+}
 
+/// A telling that is under way; it ends when this is dropped, also with a thread that is killed.
+struct OpenTelling<'a> {
+    space: &'a AddressSpace,
+    /// None once it has ended.
+    ticket: Option<Ticket>,
+}
+
+impl OpenTelling<'_> {
     /// Lets the program write a shared page of a file that was told of it, unless the file may count it as clean again.
-    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex, since: Protections) -> Told {
-        let mut guard = self.state.lock();
+    fn allow_write(&mut self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Told {
+        let mut guard = self.space.state.lock();
         let state = &mut *guard;
-        if state.protections != since {
-            return Told::TooEarly;
-        }
-        if let Some(region) = state.shows(address, file, index)
+        let told = self.ticket.take().map_or(Told::TooEarly, |ticket| state.tellings.end(ticket));
+        if told == Told::InTime
+            && let Some(region) = state.shows(address, file, index)
             && region.allows(Access::Write)
             && state.pages.get(address).is_some()
         {
             let _ = state.show_writable(address, &region);
         }
-        Told::InTime
+        told
     }
 }
 
-/// When a file was told of a write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// It counts the page as dirty.
-    InTime,
-    /// It may have written the page back since: it is told again.
-    TooEarly,
+impl Drop for OpenTelling<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.space.state.lock().tellings.end(ticket);
+        }
+    }
 }
 
 impl State {

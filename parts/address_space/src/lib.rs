@@ -55,6 +55,7 @@ mod residency;
 mod shorten;
 pub mod space;
 mod stale_ranges;
+mod telling;
 #[cfg(test)]
 mod tests;
 pub mod usage;

@@ -195,6 +195,7 @@ impl State {
     }
 
     fn move_pages(&mut self, moving: &Moving, stop: u64, withdrawn: &mut Withdrawn) {
+        self.tellings.recall(moving.at..stop);
         let addresses: Vec<u64> = self.pages.addresses(moving.at, stop).collect();
         for address in addresses {
             let before = self.table.unmap(Va(address));

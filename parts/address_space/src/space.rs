@@ -17,8 +17,8 @@ use crate::pages::PageMap;
 use crate::region::{PAGE, Region};
 use crate::regions::Regions;
 use crate::stale_ranges::StaleRanges;
+use crate::telling::Tellings;
 use crate::view::{Reach, View};
-use crate::write_protect::Protections;
 use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -88,8 +88,8 @@ pub(crate) struct State {
     pub(crate) of_tenant: Option<Arc<Counters>>,
     /// The view of a program that edits its page table itself.
     pub(crate) view: Option<Arc<dyn View>>,
-    /// How often pages of files were protected from writing.
-    pub(crate) protections: Protections,
+    /// Writes that files are being told of.
+    pub(crate) tellings: Tellings,
     /// The place at which the next search for pages to give back begins.
     pub(crate) hand: u64,
 }
@@ -155,7 +155,7 @@ impl AddressSpace {
                 huge_split: 0,
                 of_tenant: None,
                 view: None,
-                protections: Protections::default(),
+                tellings: Tellings::default(),
                 hand: 0,
             }),
             root,
@@ -395,6 +395,7 @@ impl State {
 
     /// Takes the page at `address` out of the table and the pages.
     pub(crate) fn evict(&mut self, address: u64, withdrawn: &mut Withdrawn) {
+        self.tellings.recall(address..address.saturating_add(PAGE));
         if self.table.unmap(Va(address)).is_some() {
             withdrawn.stale.push(address);
         }
@@ -403,6 +404,7 @@ impl State {
 
     /// Takes all pages of the range out.
     pub(crate) fn evict_range(&mut self, start: u64, end: u64, withdrawn: &mut Withdrawn) {
+        self.tellings.recall(start..end);
         self.evict_huge(start, end, withdrawn);
         for (from, to) in self.pages.spans(start, end) {
             self.table.unmap_range(Va(from), Va(to), |at| withdrawn.stale.push(at.0));

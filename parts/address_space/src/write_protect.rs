@@ -1,6 +1,6 @@
 //! Pages of files that are about to be written back: programs lose the right to write them, and tell their file before they write again.
 //!
-//! A write that was told and not yet allowed must not be allowed after this: its page may be clean by then. [`Protections`] tells.
+//! A write that was told and not yet allowed must not be allowed after this: its page may be clean by then ([`crate::telling`]).
 
 use crate::AddressSpace;
 use crate::region::{PAGE, Provider, Region};
@@ -8,10 +8,6 @@ use crate::space::{State, Withdrawn};
 use alloc::vec::Vec;
 use gyre_interface::files::NodeId;
 use gyre_machine::{MapFlags, Va};
-
-/// How often pages of a space were protected.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Protections(u64);
 
 impl AddressSpace {
     /// Takes the right to write these pages of a file, given in order, from the program; returns once no core can write them. `server` names
@@ -25,7 +21,7 @@ impl AddressSpace {
 
 impl State {
     fn write_protect(&mut self, file: (usize, NodeId), pages: &[u64], withdrawn: &mut Withdrawn) {
-        self.protections = Protections(self.protections.0.wrapping_add(1));
+        self.tellings.recall(0..u64::MAX);
         let regions = self.regions.iter().filter(|(_, region)| may_write(region, file));
         let shown: Vec<u64> = regions.flat_map(|(start, region)| addresses(start, region, pages)).collect();
         for address in shown {
