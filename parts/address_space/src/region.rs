@@ -90,6 +90,11 @@ impl SharedMemory {
         self.is_the_kernels
     }
 
+    /// Returns the count of its tenant's pages.
+    pub(crate) fn count(&self) -> Option<&AtomicU64> {
+        self.count.as_deref()
+    }
+
     /// Notes that it has one page more.
     pub(crate) fn note_page(&self) {
         if let Some(count) = &self.count {

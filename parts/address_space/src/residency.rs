@@ -53,7 +53,7 @@ impl AddressSpace {
 
 impl State {
     /// Returns the provider's page at an address of a region.
-    fn index_at(&self, address: u64, region: &Region) -> PageIndex {
+    pub(crate) fn index_at(&self, address: u64, region: &Region) -> PageIndex {
         let start = self.regions.find(address).map_or(address, |(start, _)| start);
         region.index_of(start, address)
     }

@@ -1,9 +1,9 @@
-//! Pages that a file loses: mappings show nothing behind a new end, and nothing of before in a hole.
+//! Pages that a file or shared memory loses: mappings show nothing behind a new end, and nothing of before in a hole.
 
 use crate::duplicate::Copying;
 use crate::page_index::PageIndex;
 use crate::pages::PIECE_BYTES;
-use crate::region::{MappedSize, Provider};
+use crate::region::{MappedSize, Provider, SharedMemory};
 use crate::space::{AddressSpace, State, Withdrawn};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,13 +12,20 @@ use gyre_machine::PAGE_BYTES;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Pages of a file that are gone.
+/// Pages that are gone.
 struct Lost<'a> {
-    file: &'a Arc<MappedSize>,
+    of: Loser<'a>,
     first: PageIndex,
     /// How many.
     count: u64,
     copies: Copies,
+}
+
+/// The loser of pages.
+#[derive(Clone, Copy)]
+enum Loser<'a> {
+    File(&'a Arc<MappedSize>),
+    Memory(&'a Arc<SharedMemory>),
 }
 
 /// The fate of a program's own copies of pages that are gone.
@@ -28,20 +35,43 @@ enum Copies {
     Stay,
 }
 
+impl<'a> Lost<'a> {
+    /// The pages that lie in a part wholly, bytes. A program's own copies stay.
+    fn within(of: Loser<'a>, part: Range<u64>) -> Lost<'a> {
+        let first = PageIndex::holding(part.start.saturating_add(PAGE.saturating_sub(1)));
+        let count = PageIndex::holding(part.end).get().saturating_sub(first.get());
+        Lost { of, first, count, copies: Copies::Stay }
+    }
+}
+
+impl Loser<'_> {
+    fn is_shown_by(self, provider: &Provider) -> bool {
+        match (self, provider) {
+            (Loser::File(file), Provider::File(shown)) => Arc::ptr_eq(&shown.size, file),
+            (Loser::Memory(memory), Provider::Memory(shown)) => Arc::ptr_eq(shown, memory),
+            _ => false,
+        }
+    }
+}
+
 impl AddressSpace {
     /// Forgets the pages that mappings of the file with this size show behind its new end, private copies too, as on Linux (mm/truncate.c,
     /// `truncate_pagecache`). The size is noted before ([`MappedSize::note`]), so that no page comes back meanwhile.
     pub async fn shorten(&self, file: &Arc<MappedSize>, size_bytes: u64) {
         let first = PageIndex::holding(size_bytes.saturating_add(PAGE.saturating_sub(1)));
-        self.lose(Lost { file, first, count: u64::MAX, copies: Copies::Go }).await;
+        self.lose(Lost { of: Loser::File(file), first, count: u64::MAX, copies: Copies::Go }).await;
     }
 
     /// Forgets the pages that mappings of the file with this size show of a part in which a hole was made, as far as they lie in it wholly.
     /// Private copies stay, as on Linux (mm/truncate.c, `truncate_pagecache_range`).
     pub async fn punch(&self, file: &Arc<MappedSize>, part: Range<u64>) {
-        let first = PageIndex::holding(part.start.saturating_add(PAGE.saturating_sub(1)));
-        let count = PageIndex::holding(part.end).get().saturating_sub(first.get());
-        self.lose(Lost { file, first, count, copies: Copies::Stay }).await;
+        self.lose(Lost::within(Loser::File(file), part)).await;
+    }
+
+    /// Forgets the pages that mappings show of a part of shared memory, bytes from its beginning, which it has lost by
+    /// [`SharedMemory::remove`].
+    pub async fn forget_shared(&self, memory: &Arc<SharedMemory>, part: Range<u64>) {
+        self.lose(Lost::within(Loser::Memory(memory), part)).await;
     }
 
     async fn lose(&self, lost: Lost<'_>) {
@@ -64,7 +94,7 @@ impl AddressSpace {
     /// The ranges in which lost pages are shown.
     fn shown_of(&self, lost: &Lost<'_>) -> Vec<(u64, u64)> {
         let state = self.state.lock();
-        let shows = state.regions.iter().filter(|(_, region)| shows(&region.provider, lost.file));
+        let shows = state.regions.iter().filter(|(_, region)| lost.of.is_shown_by(&region.provider));
         let behind = shows.map(|(start, region)| {
             let address = |pages: u64| start.saturating_add(pages.saturating_mul(PAGE));
             let first = region.first_index.get();
@@ -81,7 +111,7 @@ impl AddressSpace {
             let mut guard = self.state.lock();
             let state = &mut *guard;
             for (start, end, region) in state.regions.parts(part.start, part.end) {
-                if !shows(&region.provider, lost.file) {
+                if !lost.of.is_shown_by(&region.provider) {
                     continue;
                 }
                 match lost.copies {
@@ -100,12 +130,5 @@ impl State {
         let singles = self.pages.singles(start, end).filter(|(_, page)| !page.is_own());
         let addresses: Vec<u64> = singles.map(|(address, _)| address).collect();
         addresses.into_iter().for_each(|address| self.evict(address, withdrawn));
-    }
-}
-
-fn shows(provider: &Provider, file: &Arc<MappedSize>) -> bool {
-    match provider {
-        Provider::File(own) => Arc::ptr_eq(&own.size, file),
-        Provider::Anonymous | Provider::Memory(_) => false,
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Left out: syncfs tells a loss once for each file system, not for each description.
 
-use super::mapped::Entry;
+use super::mapped;
 use super::mount::Place;
 use super::open_file::OpenFile;
 use crate::{Errno, Thread};
@@ -63,8 +63,7 @@ pub async fn sync_mappings(thread: &Thread, address: u64, bytes: u64) -> Result<
 }
 
 async fn sync_mapping(mapped: &MappedFile) -> Result<(), Errno> {
-    let entry = mapped.kept().and_then(|entry| entry.downcast_ref::<Entry>());
-    match entry.and_then(Entry::file).and_then(|file| Some((file, file.place()?))) {
+    match mapped::described(mapped) {
         Some((file, place)) => sync(file, place).await,
         None => Ok(mapped.client().sync(mapped.node()).await?),
     }

@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::any::Any;
 use core::ops::Range;
-use gyre_address_space::MappedSize;
+use gyre_address_space::{MappedFile, MappedSize};
 use gyre_interface::files::NodeId;
 use gyre_object::TenantLock;
 
@@ -71,6 +71,13 @@ impl Drop for Entry {
     fn drop(&mut self) {
         self.of.tidy(self.key);
     }
+}
+
+/// Returns the description that a mapping was made of, and its place.
+pub(crate) fn described(mapped: &MappedFile) -> Option<(&OpenFile, &Place)> {
+    let entry = mapped.kept().and_then(|entry| entry.downcast_ref::<Entry>())?;
+    let file = entry.file()?;
+    Some((file, file.place()?))
 }
 
 /// A change of a file by which it may have lost pages.

@@ -12,6 +12,7 @@
 mod lock;
 pub mod policy;
 mod process_copy;
+mod remove;
 mod residency;
 mod segment_locks;
 pub mod segments;
@@ -220,6 +221,7 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::MADV_WILLNEED => will_need(&space, address, bytes).await?,
         raw::MADV_COLD => space.give_up(address, bytes, Unneeded::Later).await?,
         raw::MADV_PAGEOUT => space.give_up(address, bytes, Unneeded::Now).await?,
+        raw::MADV_REMOVE => remove::remove(thread, address, bytes).await?,
         raw::MADV_POPULATE_READ => populate(&space, address, bytes, Populate::Read).await?,
         raw::MADV_POPULATE_WRITE => populate(&space, address, bytes, Populate::Write).await?,
         raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,

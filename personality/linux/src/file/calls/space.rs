@@ -86,11 +86,11 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// Makes a hole; no mapping shows anything of before in it.
-async fn punch(thread: &Thread, place: &Place, offset: u64, bytes: u64) -> Result<(), Errno> {
-    place.system().punch(place.node, offset, bytes).await?;
+/// Makes a hole; no mapping shows anything of before in it, also if it could be made in part only.
+pub(crate) async fn punch(thread: &Thread, place: &Place, offset: u64, bytes: u64) -> Result<(), Errno> {
+    let made = place.system().punch(place.node, offset, bytes).await;
     mapped::punched(thread, place, offset..offset.saturating_add(bytes)).await;
-    Ok(())
+    Ok(made?)
 }
 
 /// Refuses a size that the caller's limit forbids.
