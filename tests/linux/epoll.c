@@ -182,6 +182,94 @@ static void closing_meanwhile(void)
     CHECK(pthread_join(waiter, NULL) == 0);
 }
 
+/* Of two lists that wait exclusively one is told of an event, of an end both. */
+struct sleeper {
+    int list;
+    pid_t process;
+    volatile unsigned events;
+};
+static struct sleeper *sleepers;
+
+static int woken(void)
+{
+    return (sleepers[0].events != 0) + (sleepers[1].events != 0);
+}
+
+static void sleep_once(struct sleeper *sleeper, int end)
+{
+    struct epoll_event event;
+    close(end);
+    CHECK(epoll_wait(sleeper->list, &event, 1, -1) == 1);
+    sleeper->events = event.events;
+    _exit(0);
+}
+
+/* Returns when the process was seen asleep several times in a row. */
+static void wait_until_asleep(pid_t process)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    for (int seen = 0; seen < 5; usleep(2000)) {
+        int fd = open(path, O_RDONLY);
+        CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+        close(fd);
+        seen = strstr(text, ") S ") ? seen + 1 : 0;
+    }
+}
+
+static void exclusive_waits(unsigned first_event, int told)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    for (int i = 0; i < 2; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE};
+        sleepers[i] = (struct sleeper){.list = epoll_create1(0)};
+        CHECK(epoll_ctl(sleepers[i].list, EPOLL_CTL_ADD, ends[0], &event) == 0);
+        pid_t process = fork();
+        if (process == 0)
+            sleep_once(&sleepers[i], ends[1]);
+        sleepers[i].process = process;
+        wait_until_asleep(process);
+    }
+    if (first_event == EPOLLIN)
+        CHECK(write(ends[1], "x", 1) == 1);
+    else
+        close(ends[1]);
+    while (woken() < told)
+        usleep(1000);
+    usleep(20000);
+    CHECK(woken() == told);
+    /* The byte is still there, and the other list waits: the next event is its own. */
+    if (told == 1)
+        CHECK(write(ends[1], "y", 1) == 1);
+    for (int i = 0; i < 2; i++) {
+        int status;
+        CHECK(waitpid(sleepers[i].process, &status, 0) == sleepers[i].process && status == 0);
+        CHECK(sleepers[i].events == first_event);
+        close(sleepers[i].list);
+    }
+    close(ends[0]);
+    if (first_event == EPOLLIN)
+        close(ends[1]);
+}
+
+static void exclusive(void)
+{
+    int fd = eventfd(0, 0), inner = epoll_create1(0);
+    FAILS(control(EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT), EINVAL);
+    FAILS(control(EPOLL_CTL_ADD, fd, EPOLLRDHUP | EPOLLEXCLUSIVE), EINVAL);
+    FAILS(control(EPOLL_CTL_ADD, inner, EPOLLIN | EPOLLEXCLUSIVE), EINVAL);
+    CHECK(control(EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE) == 0);
+    FAILS(control(EPOLL_CTL_MOD, fd, EPOLLIN), EINVAL);
+    CHECK(control(EPOLL_CTL_DEL, fd, 0) == 0 && control(EPOLL_CTL_ADD, fd, EPOLLIN) == 0);
+    FAILS(control(EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLEXCLUSIVE), EINVAL);
+    close(fd), close(inner);
+    sleepers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(sleepers != MAP_FAILED);
+    exclusive_waits(EPOLLIN, 1);
+    exclusive_waits(EPOLLHUP, 2);
+}
+
 int main(void)
 {
     enter_directory();
@@ -194,6 +282,7 @@ int main(void)
     times();
     events_that_are_not_got();
     closing_meanwhile();
+    exclusive();
     puts("ok epoll");
     return 0;
 }

@@ -362,10 +362,16 @@ impl Thread {
     /// ERESTARTSYS if a signal has come: the call answers the part that it has done so far, if there is one.
     #[inline]
     pub async fn breathe(&self) -> Result<(), Errno> {
+        self.pause().await;
+        if self.has_signal() && self.must_act() { Err(Errno::ERESTARTSYS) } else { Ok(()) }
+    }
+
+    /// Gives the core back as [`Thread::breathe`] does, whether or not a signal waits.
+    #[inline]
+    pub async fn pause(&self) {
         if gyre_object::budget::is_spent() {
             gyre_message::yield_now().await;
         }
-        if self.has_signal() && self.must_act() { Err(Errno::ERESTARTSYS) } else { Ok(()) }
     }
 
     /// Completes when other signals wait than those that were `told`, a bit each from signal 1 on. One that ends the process by default

@@ -40,6 +40,14 @@ pub const ITEMS_MAX: usize = 65_536;
 const LOOKS_MAX: u32 = 1024;
 /// Bits of an event mask that are not readiness.
 const BEHAVIOUR: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLEXCLUSIVE | raw::EPOLLWAKEUP;
+/// Bits that an exclusive item may have.
+const BESIDE_EXCLUSIVE: u32 = raw::EPOLLIN
+    | raw::EPOLLOUT
+    | raw::EPOLLERR
+    | raw::EPOLLHUP
+    | raw::EPOLLWAKEUP
+    | raw::EPOLLET
+    | raw::EPOLLEXCLUSIVE;
 
 /// The event of epoll_ctl and epoll_wait: `struct epoll_event`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +63,16 @@ impl Event {
     fn of(self, ready: Ready) -> Ready {
         let mask = Ready::from_bits_truncate(self.events & !BEHAVIOUR);
         ready & (mask | Ready::ERROR | Ready::HANG_UP)
+    }
+
+    /// Returns whether one of the lists that wait is enough for it.
+    pub fn is_exclusive(self) -> bool {
+        self.events & raw::EPOLLEXCLUSIVE != 0
+    }
+
+    /// Returns whether its bits may stand beside EPOLLEXCLUSIVE (Linux: fs/eventpoll.c, `EPOLLEXCLUSIVE_OK_BITS`).
+    pub fn may_be_exclusive(self) -> bool {
+        self.events & !BESIDE_EXCLUSIVE == 0
     }
 }
 
@@ -187,7 +205,7 @@ impl Epoll {
     /// ENOENT; EINVAL for an exclusive item.
     pub fn modify(&self, fd: i32, file: &Arc<OpenFile>, event: Event) -> Result<(), Errno> {
         let item = self.find(fd, file)?;
-        if (item.wanted().events | event.events) & raw::EPOLLEXCLUSIVE != 0 {
+        if item.wanted().is_exclusive() || event.is_exclusive() {
             return Err(Errno::EINVAL);
         }
         *item.wanted.lock() = event;

@@ -48,6 +48,7 @@ pub mod notices;
 pub mod object;
 pub mod open_file;
 pub mod outside;
+pub mod owner;
 pub(crate) mod pace;
 pub mod passage;
 pub mod permission;

@@ -14,13 +14,14 @@ use super::epoll::{Looks, Watchers};
 use super::losses::KnownLosses;
 use super::mount::Place;
 use super::object::Object;
+use super::owner::Ownership;
 use super::remains::Remain;
 use super::tenant_files::{OpenCount, TenantFiles};
 use crate::Errno;
 use crate::objects::OPEN_FILES;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::Counter;
 use gyre_object::ObjectLock;
@@ -51,8 +52,8 @@ pub struct OpenFile {
     pub direct_offer: DirectOffer,
     /// The losses of its contents that it knows of.
     pub losses: KnownLosses,
-    /// The receiver of SIGIO (F_SETOWN). It is kept and told; SIGIO itself is not sent.
-    pub owner: AtomicI32,
+    /// Room for the process that gets a signal when it is ready.
+    pub(super) ownership: Ownership,
     watchers: ObjectLock<Watchers>,
     /// Nobody runs a program from it meanwhile.
     _written: Option<Used>,
@@ -127,7 +128,7 @@ impl OpenFile {
             is_random: AtomicBool::new(false),
             direct_offer: DirectOffer::default(),
             losses: KnownLosses::default(),
-            owner: AtomicI32::new(0),
+            ownership: Ownership::default(),
             watchers: ObjectLock::default(),
             _written: written,
             closed: AtomicBool::new(false),
@@ -291,6 +292,7 @@ impl Drop for OpenFile {
                 self.tenant.leave_behind(Remain::Watchers(watchers));
             }
         }
+        self.ownership.close(|| self.object.readiness());
         if !self.is_path_only() {
             self.tell(if self.is_writable() { raw::IN_CLOSE_WRITE } else { raw::IN_CLOSE_NOWRITE });
         }

@@ -6,6 +6,7 @@
 //! closing call does short work itself, before it answers, as on Linux; a task in the name of the same activity does
 //! the rest.
 
+use super::calls::watched::Subscriptions;
 use super::descriptors::Abandoned;
 use super::epoll::{Items, Watchers};
 use super::inotify::Queue;
@@ -31,6 +32,8 @@ pub(super) enum Remain {
     Watches(Arc<Queue>),
     /// Locks of a process that has ended.
     Locks(i32),
+    /// Subscriptions of a call of poll that has ended.
+    Subscriptions(Subscriptions),
     /// Sockets in flight that may hold one another without any other holder.
     Rings,
 }
@@ -159,6 +162,7 @@ impl Remain {
             Remain::Items(items) => items.take_piece(),
             Remain::Watchers(watchers) => watchers.take_piece(),
             Remain::Watches(queue) => tenant.notices.take_piece(queue),
+            Remain::Subscriptions(subscriptions) => subscriptions.take_piece(),
             Remain::Locks(process) => tenant.locks.release_piece(*process),
             Remain::Rings => {
                 tenant.answer_for_rings();

@@ -2,7 +2,7 @@
 
 use super::calls::{
     aio, attributes, descriptors, directories, epoll, extended, ioctl, links, lock, message, moving, names, open, poll,
-    process_file, read_write, seek, socket, socket_options, space, special, stat, sync, timer, uring,
+    process_file, read_write, seek, select, socket, socket_options, space, special, stat, sync, timer, uring,
 };
 use crate::Errno;
 use crate::state::State::{Done, Partly, Refused};
@@ -24,7 +24,7 @@ crate::system_calls! {
     20 writev waits read_write::writev => Done;
     21 access waits stat::access or stat::access_at_once => Done;
     22 pipe waits descriptors::pipe => Done;
-    23 select waits poll::select => Done;
+    23 select waits select::select => Done;
     32 dup plain descriptors::dup => Done;
     33 dup2 plain descriptors::dup2 => Done;
     40 sendfile waits moving::sendfile => Done;
@@ -43,7 +43,7 @@ crate::system_calls! {
     53 socketpair waits socket::socketpair => Done;
     54 setsockopt waits socket_options::setsockopt => Partly("Some options are kept and told, and have no effect.");
     55 getsockopt waits socket_options::getsockopt => Partly("As setsockopt.");
-    72 fcntl waits descriptors::fcntl or descriptors::fcntl_at_once => Partly("No leases, no seals, no F_SETOWN_EX; no SIGIO is sent.");
+    72 fcntl waits descriptors::fcntl or descriptors::fcntl_at_once => Partly("No leases, no seals; SIGIO of news that come at once is one signal.");
     73 flock waits lock::flock => Done;
     74 fsync waits sync::fsync => Done;
     75 fdatasync waits sync::fsync => Done;
@@ -101,7 +101,7 @@ crate::system_calls! {
     217 getdents64 waits directories::getdents64 => Done;
     221 fadvise64 waits space::fadvise64 => Done;
     232 epoll_wait waits epoll::epoll_wait or epoll::epoll_wait_at_once => Done;
-    233 epoll_ctl waits epoll::epoll_ctl => Partly("EPOLLEXCLUSIVE wakes all that wait.");
+    233 epoll_ctl waits epoll::epoll_ctl => Done;
     235 utimes waits attributes::utimes => Done;
     253 inotify_init plain special::inotify_init => Done;
     254 inotify_add_watch waits special::inotify_add_watch => Done;
@@ -119,7 +119,7 @@ crate::system_calls! {
     267 readlinkat waits links::readlinkat => Done;
     268 fchmodat waits attributes::fchmodat => Done;
     269 faccessat waits stat::faccessat or stat::faccessat_at_once => Done;
-    270 pselect6 waits poll::pselect6 => Done;
+    270 pselect6 waits select::pselect6 => Done;
     271 ppoll waits poll::ppoll => Done;
     275 splice waits moving::splice => Done;
     276 tee waits moving::tee => Done;

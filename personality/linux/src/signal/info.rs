@@ -81,6 +81,11 @@ impl SignalInfo {
         SignalInfo::new(signal, SI_MESGQ).with(&[pair(process as u32, user), value])
     }
 
+    /// Makes the signal of a file that has become ready; `band` is in bits of poll.
+    pub fn of_file(signal: i32, code: i32, band: u32, descriptor: i32) -> SignalInfo {
+        SignalInfo::new(signal, code).with(&[u64::from(band), u64::from(descriptor as u32)])
+    }
+
     /// Returns the number of the timer that sent it, if one did.
     pub fn timer_id(&self) -> Option<i32> {
         (self.code == SI_TIMER).then_some(self.detail[0] as u32 as i32)

@@ -7,7 +7,7 @@
 //! * A pair of new descriptors is told to the program or taken back ([`put_pair`]); no call leaves one of two.
 //! * close_range goes through the table in pieces, so that other tasks run in between.
 
-use super::{answer, file_of, install, usable_file};
+use super::{answer, file_of, install, owner, usable_file};
 use crate::file::locks::Owner;
 use crate::file::object::Object;
 use crate::file::open_file::{OpenFile, STATUS_FLAGS};
@@ -15,7 +15,6 @@ use crate::file::pace::Pace;
 use crate::file::pipe::pipe_pair;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 
 /// `close(fd)`.
@@ -164,7 +163,11 @@ pub(super) async fn put_pair(
 pub async fn fcntl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match fcntl_at_once(thread, a) {
         Some(outcome) => outcome,
-        None => super::lock::fcntl_lock(thread, a).await,
+        None => match a.unsigned(1) {
+            raw::F_SETOWN_EX => owner::set_extended(thread, a).await,
+            raw::F_GETOWN_EX => owner::get_extended(thread, a).await,
+            _ => super::lock::fcntl_lock(thread, a).await,
+        },
     }
 }
 
@@ -184,6 +187,8 @@ fn is_known(command: u32) -> bool {
             | raw::F_SETFL
             | raw::F_SETOWN
             | raw::F_GETOWN
+            | raw::F_SETSIG
+            | raw::F_GETSIG
             | raw::F_SETPIPE_SZ
             | raw::F_GETPIPE_SZ
     )
@@ -209,13 +214,13 @@ fn change(thread: &Thread, a: Arguments) -> Outcome {
                 return Err(Errno::EINVAL);
             }
             file.set_flags(flags);
+            file.follow_async(thread, descriptor);
             Ok(0)
         }
-        raw::F_SETOWN => {
-            usable_file(thread, descriptor)?.owner.store(a.int(2), Ordering::Release);
-            Ok(0)
-        }
-        raw::F_GETOWN => Ok(usable_file(thread, descriptor)?.owner.load(Ordering::Acquire) as i64 as u64),
+        raw::F_SETOWN => owner::name(thread, &*usable_file(thread, descriptor)?, a.int(2)),
+        raw::F_GETOWN => Ok(owner::number_of(&*usable_file(thread, descriptor)?) as i64 as u64),
+        raw::F_SETSIG => owner::choose_signal(&*usable_file(thread, descriptor)?, a.int(2)),
+        raw::F_GETSIG => Ok(usable_file(thread, descriptor)?.owner().signal as u64),
         raw::F_SETPIPE_SZ | raw::F_GETPIPE_SZ => pipe_size(thread, descriptor, command, a.int(2)),
         _ => Err(Errno::EINVAL),
     }

@@ -63,7 +63,7 @@ pub async fn epoll_ctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let event = Event { events: half(&text, 0), data: word(&text, 4) };
     match a.unsigned(1) {
         raw::EPOLL_CTL_ADD => {
-            if matches!(file.object(), Object::Epoll(_)) && event.events & raw::EPOLLEXCLUSIVE != 0 {
+            if event.is_exclusive() && (matches!(file.object(), Object::Epoll(_)) || !event.may_be_exclusive()) {
                 return Err(Errno::EINVAL);
             }
             list.add(a.int(2), &file, event)?;

@@ -1,6 +1,6 @@
 //! ioctl: the requests of descriptors in general; [`super::terminal`] has those of terminals.
 
-use super::{file_of, interface, terminal};
+use super::{file_of, interface, owner, terminal};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -26,13 +26,23 @@ pub async fn ioctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Ok(0)
         }
         ioctl::FIONBIO => set_flag(thread, &file, raw::O_NONBLOCK, argument).await,
-        ioctl::FIOASYNC => set_flag(thread, &file, raw::FASYNC, argument).await,
+        ioctl::FIOASYNC => {
+            set_flag(thread, &file, raw::FASYNC, argument).await?;
+            file.follow_async(thread, descriptor);
+            Ok(0)
+        }
         ioctl::FIONREAD => {
             let bytes = readable_bytes(&file).await?;
             put_int(thread, argument, i32::try_from(bytes).unwrap_or(i32::MAX)).await
         }
         _ => match file.object() {
             Object::Terminal(end) => terminal::request(thread, &file, end, request, argument).await,
+            Object::Socket(_) if matches!(request, ioctl::FIOSETOWN | ioctl::SIOCSPGRP) => {
+                owner::name_by_request(thread, &file, argument).await
+            }
+            Object::Socket(_) if matches!(request, ioctl::FIOGETOWN | ioctl::SIOCGPGRP) => {
+                owner::tell_by_request(thread, &file, argument).await
+            }
             Object::Socket(_) => interface::request(thread, files.tenant(), request, argument).await,
             _ => Err(Errno::ENOTTY),
         },

@@ -26,6 +26,8 @@ pub struct Item {
     pub(super) queued: AtomicBool,
     pub(super) disarmed: AtomicBool,
     removed: AtomicBool,
+    /// Its events go to one of those lists that wait (EPOLLEXCLUSIVE).
+    is_exclusive: bool,
     nest: ObjectLock<Option<Nest>>,
     this: Weak<Item>,
 }
@@ -73,6 +75,7 @@ impl Item {
             queued: AtomicBool::new(false),
             disarmed: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            is_exclusive: event.is_exclusive(),
             nest: ObjectLock::new(nest),
             this: this.clone(),
         }))
@@ -135,6 +138,10 @@ impl Item {
 impl Subscriber for Item {
     fn changed(&self, now: Ready) -> Option<Arc<dyn Source>> {
         self.queue(now).map(|list| -> Arc<dyn Source> { list })
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 }
 

@@ -11,8 +11,8 @@
 use super::ring::{Flight, Ring};
 use super::submission::{FIXED_FILE, FLAGS, Submission, code};
 use crate::file::buffer::{Range, Ranges, UserBuffer, read_iovecs};
-use crate::file::calls::poll::{Watched, wait_for};
 use crate::file::calls::socket::{accept_on, connect_to, read_address, socket_of};
+use crate::file::calls::watched::{Patience, Watched, wait_for};
 use crate::file::calls::{descriptors, message, open, read_write, stat, usable_file};
 use crate::file::losses;
 use crate::file::object::Object;
@@ -175,8 +175,8 @@ impl Operation {
                 _ => Err(Errno::EINVAL),
             },
             Operation::Poll(file, wanted) => {
-                let watched = [Watched { file: Some(file), wanted }];
-                let found = wait_for(worker, &watched, None, false).await?;
+                let watched = [Watched::for_poll(file, wanted)];
+                let found = wait_for(worker, &watched, Patience::Endless).await?;
                 Ok(found.first().copied().map_or(0, u64::from))
             }
             Operation::Accept(file, wish) => {

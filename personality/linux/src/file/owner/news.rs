@@ -1,0 +1,140 @@
+//! The task that tells an owner of its file's news.
+//!
+//! Whoever makes a file ready may hold locks, so it only notes what has come, and the task sends the signal. News that come before the
+//! task has sent are told by one signal; Linux queues a signal for each if F_SETSIG chose a real-time one.
+
+use super::{Owner, Target};
+use crate::file::open_file::OpenFile;
+use crate::file::pace::Pace;
+use crate::signal::SignalInfo;
+use crate::signal::info::SI_KERNEL;
+use crate::signal::number::SIGIO;
+use crate::{Errno, Process, Tenant};
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use gyre_interface::readiness::{Crowded, Source, Subscriber};
+use gyre_interface::{Readiness, Ready};
+use gyre_message::WaitQueue;
+use linux_raw_sys::general as raw;
+
+/// News of a file that were not told yet.
+pub(super) struct News {
+    come: WaitQueue,
+    /// Bits of [`Ready`].
+    bits: AtomicU32,
+    is_over: AtomicBool,
+    descriptor: i32,
+}
+
+impl News {
+    /// Begins to tell of a file; `None` if too many others hear of it.
+    pub fn begin(file: &Arc<OpenFile>, tenant: &Arc<Tenant>, descriptor: i32) -> Option<Arc<News>> {
+        let news = Arc::new(News {
+            come: WaitQueue::new(),
+            bits: AtomicU32::new(0),
+            is_over: AtomicBool::new(false),
+            descriptor,
+        });
+        file.readiness()?.subscribe(news.clone()).map_err(|Crowded| ()).ok()?;
+        gyre_message::spawn(tell(news.clone(), Arc::downgrade(file), tenant.clone()));
+        Some(news)
+    }
+
+    /// Ends it. Its task ends soon.
+    pub fn end(self: Arc<Self>, readiness: Option<&Readiness>) {
+        self.is_over.store(true, Ordering::Release);
+        self.come.wake_all();
+        let this: Arc<dyn Subscriber> = self;
+        if let Some(readiness) = readiness {
+            readiness.unsubscribe(&this);
+        }
+    }
+
+    /// Waits for news; `None` at the end.
+    async fn next(&self) -> Option<Ready> {
+        let look = || {
+            let bits = self.bits.swap(0, Ordering::AcqRel);
+            match self.is_over.load(Ordering::Acquire) {
+                true => Some(None),
+                false => (bits != 0).then_some(Some(Ready::from_bits_truncate(bits))),
+            }
+        };
+        self.come.until(look).await
+    }
+}
+
+impl Subscriber for News {
+    fn changed(&self, now: Ready) -> Option<Arc<dyn Source>> {
+        self.bits.fetch_or(now.bits(), Ordering::AcqRel);
+        self.come.wake_all();
+        None
+    }
+}
+
+async fn tell(news: Arc<News>, file: Weak<OpenFile>, tenant: Arc<Tenant>) {
+    while let Some(ready) = news.next().await {
+        let Some(owner) = file.upgrade().map(|file| file.owner()) else {
+            return;
+        };
+        send(&owner, &Telling { ready, descriptor: news.descriptor }, &tenant).await;
+    }
+}
+
+/// News in the form in which a signal carries them.
+struct Telling {
+    ready: Ready,
+    descriptor: i32,
+}
+
+impl Telling {
+    /// Returns `si_code` and `si_band`: an end before data, data before room.
+    fn reason(&self) -> (u32, u32) {
+        let reasons = [
+            (Ready::HANG_UP, raw::POLL_HUP, raw::POLLHUP | raw::POLLERR),
+            (Ready::ERROR, raw::POLL_ERR, raw::POLLERR),
+            (Ready::URGENT, raw::POLL_PRI, raw::POLLPRI | raw::POLLRDBAND),
+            (Ready::READ | Ready::READ_HANG_UP, raw::POLL_IN, raw::POLLIN | raw::POLLRDNORM),
+        ];
+        let found = reasons.into_iter().find(|(bits, ..)| self.ready.intersects(*bits));
+        found.map_or((raw::POLL_OUT, raw::POLLOUT | raw::POLLWRNORM | raw::POLLWRBAND), |(_, code, band)| (code, band))
+    }
+
+    fn info(&self, signal: i32) -> SignalInfo {
+        let (code, band) = self.reason();
+        SignalInfo::of_file(signal, code as i32, band, self.descriptor)
+    }
+}
+
+async fn send(owner: &Owner, telling: &Telling, tenant: &Tenant) {
+    match &owner.target {
+        Target::Nobody => {}
+        Target::Process(_, process) => {
+            if let Some(process) = process.upgrade() {
+                send_to(owner, &process, telling, |info| process.send(info));
+            }
+        }
+        Target::Thread(_, thread) => {
+            if let Some(thread) = thread.upgrade() {
+                send_to(owner, thread.process(), telling, |info| thread.send(info));
+            }
+        }
+        Target::Group(group) => {
+            let members = tenant.tree.lock().group_members(*group);
+            let mut pace = Pace::new();
+            for process in members {
+                send_to(owner, &process, telling, |info| process.send(info));
+                pace.step().await;
+            }
+        }
+    }
+}
+
+/// Sends the chosen signal; SIGIO without details if none is chosen, or if no more of the chosen one may wait.
+fn send_to(owner: &Owner, target: &Process, telling: &Telling, send: impl Fn(SignalInfo) -> Result<(), Errno>) {
+    if !owner.sender.may_signal(target) {
+        return;
+    }
+    if owner.signal == 0 || send(telling.info(owner.signal)).is_err() {
+        let _ = send(SignalInfo::new(SIGIO, SI_KERNEL));
+    }
+}
