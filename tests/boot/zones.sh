@@ -5,7 +5,7 @@ set -u
 # Enough to see that nothing is lost; 20 and more for figures.
 export ROUNDS=${ROUNDS:-4}
 folder=$(dirname "$0")/zones
-parts="whole cores memory walled crash link split"
+parts="whole cores memory walled crash link split comers"
 # A second try is for the parts that failed.
 failed=${GYRE_SUITE:+$GYRE_SUITE/../failed-parts}
 if [ "${GYRE_TRY:-1}" = 2 ] && [ -s "$failed" ]; then
