@@ -1,7 +1,8 @@
-//! The task that tells an owner of its file's news.
+//! A file's news for its owner.
 //!
-//! Whoever makes a file ready may hold locks, so it only notes what has come, and the task sends the signal. News that come before the
-//! task has sent are told by one signal; Linux queues a signal for each if F_SETSIG chose a real-time one.
+//! Whoever makes a file ready may hold locks, so it only notes what has come and starts a task, which sends the signal and ends: a task that
+//! stayed would keep its core from leaving the instance. News that come before it has sent are told by one signal; Linux queues a signal for
+//! each if F_SETSIG chose a real-time one.
 
 use super::{Owner, Target};
 use crate::file::open_file::OpenFile;
@@ -14,69 +15,97 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use gyre_interface::readiness::{Crowded, Source, Subscriber};
 use gyre_interface::{Readiness, Ready};
-use gyre_message::WaitQueue;
 use linux_raw_sys::general as raw;
 
 /// News of a file that were not told yet.
 pub(super) struct News {
-    come: WaitQueue,
     /// Bits of [`Ready`].
     bits: AtomicU32,
     is_over: AtomicBool,
+    /// A task is about to tell.
+    is_telling: AtomicBool,
     descriptor: i32,
+    file: Weak<OpenFile>,
+    tenant: Weak<Tenant>,
+    this: Weak<News>,
 }
 
 impl News {
     /// Begins to tell of a file; `None` if too many others hear of it.
     pub fn begin(file: &Arc<OpenFile>, tenant: &Arc<Tenant>, descriptor: i32) -> Option<Arc<News>> {
-        let news = Arc::new(News {
-            come: WaitQueue::new(),
+        let news = Arc::new_cyclic(|this| News {
             bits: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
+            is_telling: AtomicBool::new(false),
             descriptor,
+            file: Arc::downgrade(file),
+            tenant: Arc::downgrade(tenant),
+            this: this.clone(),
         });
         file.readiness()?.subscribe(news.clone()).map_err(|Crowded| ()).ok()?;
-        gyre_message::spawn(tell(news.clone(), Arc::downgrade(file), tenant.clone()));
         Some(news)
     }
 
-    /// Ends it. Its task ends soon.
+    /// Ends it.
     pub fn end(self: Arc<Self>, readiness: Option<&Readiness>) {
-        self.is_over.store(true, Ordering::Release);
-        self.come.wake_all();
+        self.is_over.store(true, Ordering::SeqCst);
         let this: Arc<dyn Subscriber> = self;
         if let Some(readiness) = readiness {
             readiness.unsubscribe(&this);
         }
     }
 
-    /// Waits for news; `None` at the end.
-    async fn next(&self) -> Option<Ready> {
-        let look = || {
-            let bits = self.bits.swap(0, Ordering::AcqRel);
-            match self.is_over.load(Ordering::Acquire) {
-                true => Some(None),
-                false => (bits != 0).then_some(Some(Ready::from_bits_truncate(bits))),
-            }
-        };
-        self.come.until(look).await
+    /// Returns true if there is something to tell, and nobody is about to: the caller tells then.
+    fn begin_telling(&self) -> bool {
+        let has_news = self.bits.load(Ordering::SeqCst) != 0 && !self.is_over.load(Ordering::SeqCst);
+        has_news && !self.is_telling.swap(true, Ordering::SeqCst)
+    }
+
+    /// Takes the news; `None` if there are none, or nobody is told any more.
+    fn take(&self) -> Option<Ready> {
+        let bits = self.bits.swap(0, Ordering::SeqCst);
+        (bits != 0 && !self.is_over.load(Ordering::SeqCst)).then_some(Ready::from_bits_truncate(bits))
     }
 }
 
 impl Subscriber for News {
     fn changed(&self, now: Ready) -> Option<Arc<dyn Source>> {
-        self.bits.fetch_or(now.bits(), Ordering::AcqRel);
-        self.come.wake_all();
+        self.bits.fetch_or(now.bits(), Ordering::SeqCst);
+        if let Some(this) = self.this.upgrade()
+            && self.begin_telling()
+        {
+            gyre_message::spawn(tell(Teller(this)));
+        }
         None
     }
 }
 
-async fn tell(news: Arc<News>, file: Weak<OpenFile>, tenant: Arc<Tenant>) {
-    while let Some(ready) = news.next().await {
-        let Some(owner) = file.upgrade().map(|file| file.owner()) else {
+/// The task's right to tell, until dropped, also with a task that is killed.
+struct Teller(Arc<News>);
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.is_telling.store(false, Ordering::SeqCst);
+    }
+}
+
+async fn tell(mut teller: Teller) {
+    loop {
+        let news = teller.0.clone();
+        while let Some(ready) = news.take() {
+            let (Some(file), Some(tenant)) = (news.file.upgrade(), news.tenant.upgrade()) else {
+                return;
+            };
+            let owner = file.owner();
+            drop(file);
+            send(&owner, &Telling { ready, descriptor: news.descriptor }, &tenant).await;
+        }
+        drop(teller);
+        // News that came after the last look found a teller.
+        if !news.begin_telling() {
             return;
-        };
-        send(&owner, &Telling { ready, descriptor: news.descriptor }, &tenant).await;
+        }
+        teller = Teller(news);
     }
 }
 
