@@ -205,7 +205,7 @@ fn is_system(kernel: &Kernel, thread: &Thread) -> bool {
 async fn take_snapshot(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let figures = kernel.base.engine.snapshot().await.map_err(|_| Errno::ENOMEM)?;
     let figures = if gyre_x86_64::zone_page().is_some() { figures.without_time_away() } else { figures };
-    let bytes = postcard::to_allocvec(&snapshot::export(kernel, &figures)).map_err(|_| Errno::ENOMEM)?;
+    let bytes = postcard::to_allocvec(&snapshot::export(kernel, &figures).await).map_err(|_| Errno::ENOMEM)?;
     if bytes.len() <= arguments.size(1) {
         thread.copy_out(arguments.word(0), &bytes).await?;
     }

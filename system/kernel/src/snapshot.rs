@@ -27,17 +27,25 @@ use gyre_contract::seats::DeviceKind;
 use gyre_engine::COMPUTE;
 use gyre_engine::snapshot::{CoreSnapshot, ResourceInfo, Row, Snapshot as Figures};
 use gyre_linux::Process;
+use gyre_message::yield_now;
 use gyre_net::NetStatistics;
 
 /// Locks in a snapshot.
 const LOCKS_MAX: usize = 32;
+/// Activities that are looked at in one piece.
+const ACTIVITIES_AT_ONCE: usize = 32;
 
 /// Rows of all cores, summed by activity and resource.
 type Sums = BTreeMap<(u32, u8), Row>;
 
-/// Everything as the system tenant may see it.
-pub fn export(kernel: &Kernel, figures: &Figures) -> Snapshot {
+/// Everything as the system tenant may see it. Programs choose how many activities there are, so it is made in pieces.
+pub async fn export(kernel: &Kernel, figures: &Figures) -> Snapshot {
     let sums = sum(figures);
+    yield_now().await;
+    let cores = cores(figures).await;
+    let activities = activities(kernel, figures, &sums).await;
+    let records = sums.values().map(record).collect();
+    yield_now().await;
     let machine = gyre_x86_64::memory_statistics();
     let mut snapshot = Snapshot {
         version: VERSION,
@@ -45,10 +53,10 @@ pub fn export(kernel: &Kernel, figures: &Figures) -> Snapshot {
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
         cycles_per_second: figures.cycles_per_ms.saturating_mul(1000),
         has_percent_shares: kernel.base.machine.has_percent_shares,
-        cores: figures.cores.iter().map(core_time).collect(),
-        activities: activities(kernel, figures, &sums),
+        cores,
+        activities,
         resources: figures.resources.iter().map(|info| resource(info, figures)).collect(),
-        records: sums.values().map(record).collect(),
+        records,
         memory: Memory {
             total_bytes: machine.total_bytes as u64,
             free_bytes: machine.free_bytes as u64,
@@ -110,15 +118,27 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
     }
 }
 
+async fn cores(figures: &Figures) -> Vec<CoreTime> {
+    let mut cores = Vec::with_capacity(figures.cores.len());
+    for core in &figures.cores {
+        cores.push(core_time(core));
+        yield_now().await;
+    }
+    cores
+}
+
 /// Tenants, groups and processes.
-fn activities(kernel: &Kernel, figures: &Figures, sums: &Sums) -> Vec<Activity> {
+async fn activities(kernel: &Kernel, figures: &Figures, sums: &Sums) -> Vec<Activity> {
     let processes = processes(kernel);
-    let shown = figures.activities.iter().filter(|(info, _)| !is_vacant(kernel, info.id, sums));
-    let others = shown.map(|(info, memory)| match info.id.is_member() {
-        true => process(kernel, info, memory, sums, processes.get(&info.id)),
-        false => activity(kernel, info, memory, sums, byte_seconds(info.id, figures)),
-    });
-    let mut all: Vec<Activity> = others.collect();
+    let mut all = Vec::with_capacity(figures.activities.len());
+    for piece in figures.activities.chunks(ACTIVITIES_AT_ONCE) {
+        yield_now().await;
+        let shown = piece.iter().filter(|(info, _)| !is_vacant(kernel, info.id, sums));
+        all.extend(shown.map(|(info, memory)| match info.id.is_member() {
+            true => process(kernel, info, memory, sums, processes.get(&info.id)),
+            false => activity(kernel, info, memory, sums, byte_seconds(info.id, figures)),
+        }));
+    }
     // A search for a name finds the tenant that is here before one that had the name and has left.
     all.sort_by_key(|one| one.state.has_left());
     all
