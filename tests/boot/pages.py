@@ -5,7 +5,7 @@ import threading
 import time
 
 from machine import same
-from patience import MachineClock
+from patience import MachineClock, watched
 
 # A page that does not come at all hangs. How long one takes that comes is no matter of a test, seconds.
 PATIENCE_S = 300
@@ -37,7 +37,7 @@ def answers(port, path="/4k", timeout=TRY_S):
 def serves(machine, port, path="/4k", limit_s=90):
     """Waits until a tenant of the machine of this name serves a page, in the machine's own time."""
     clock = MachineClock(machine)
-    while not answers(port, path):
+    while not watched(clock, answers, port, path):
         assert clock.passed() < limit_s, f"port {port} does not serve {path} ({clock.words()})"
         time.sleep(0.2)
 

@@ -2,6 +2,7 @@
 
 usage: patience.py SECONDS QEMU ARGUMENTS...    runs a QEMU for at most so many seconds that it had or left unused; 124 if it hangs"""
 
+import concurrent.futures
 import ctypes
 import os
 import pathlib
@@ -87,6 +88,15 @@ def eventually(check, *arguments, machine=None, limit_s=60):
             if clock.passed() >= limit_s:
                 raise
         time.sleep(LOOK_S)
+
+
+def watched(clock, call, *arguments):
+    """Answers what a call does that may take longer than two looks at the clock are apart."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(call, *arguments)
+        while not concurrent.futures.wait([answer], LOOK_S).done:
+            clock.passed()
+        return answer.result()
 
 
 def bounded(command, timeout, machine=None, input=None, **more):

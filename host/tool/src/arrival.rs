@@ -93,7 +93,7 @@ pub struct Target {
     project: Project,
     known: Known,
     agent: Agent,
-    /// Nobody else changes who is there meanwhile.
+    /// Holds back all other changes of who is there.
     _lock: HeldFile,
 }
 

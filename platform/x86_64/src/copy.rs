@@ -3,11 +3,12 @@
 //! An emulator runs each turn of a string instruction by itself, so moves of eight bytes in an unrolled loop win there (32 KiB in
 //! QEMU 7.2: 7.4 us against 9.8); real processors, and an emulator whose clock counts instructions, prefer string instructions.
 //! Moves of 32 bytes through registers of AVX, which are the program's and are saved first, may beat both.
-//! [`choose`] measures them at boot. `rep movsb` is never used: the emulator moves one byte a turn.
+//! [`choose`] measures them at boot, unless the command line says which ([`keep`]). `rep movsb` is never used: the emulator moves one byte a turn.
 //!
 //! Everything may call this, at any time but in an NMI. The two settings are stored before other cores run long
 //! copies. Vector registers hold a program's values; each user saves those that it takes and puts them back.
 
+use crate::copy_way::CopyWay;
 use crate::extended::has_avx;
 use crate::instructions::rdtsc;
 use core::arch::asm;
@@ -24,22 +25,31 @@ const ROUNDS: usize = 40;
 /// From this length on saving vector registers pays.
 const VECTOR_LONG: usize = 512;
 
+/// Returns whether this processor has a way.
+pub(crate) fn is_there(way: CopyWay) -> bool {
+    way != CopyWay::Vectors || has_avx()
+}
+
+/// Makes long copies in this way from now on, which this processor has. Boot core.
+pub(crate) fn keep(way: CopyWay) {
+    STRINGS.store(way != CopyWay::Loops, Relaxed);
+    VECTORS.store(way == CopyWay::Vectors, Relaxed);
+}
+
 /// Measures the ways with `scratch` (at least 16 KiB) and keeps the best: each in turn, many times, so that what else the host does meanwhile
 /// counts for none. Some 0.5 ms. Boot core.
 pub(crate) fn choose(scratch: &mut [u8]) {
     let (from, into) = scratch.split_at_mut(scratch.len() / 2);
     let count = into.len().min(from.len());
-    let mut time = |(strings, vectors): (bool, bool)| {
-        STRINGS.store(strings, Relaxed);
-        VECTORS.store(vectors, Relaxed);
+    let mut time = |way: CopyWay| {
+        keep(way);
         let start = rdtsc();
         into[..count].copy_from_slice(&from[..count]);
         rdtsc() - start
     };
-    let ways = [(false, false), (true, false), (true, true)];
-    let mut best = [u64::MAX; 3];
+    let mut best = [u64::MAX; CopyWay::ALL.len()];
     for _ in 0..ROUNDS {
-        for (way, best) in ways.into_iter().zip(&mut best).filter(|((_, vectors), _)| !vectors || has_avx()) {
+        for (way, best) in CopyWay::ALL.into_iter().zip(&mut best).filter(|(way, _)| is_there(*way)) {
             *best = time(way).min(*best);
         }
     }

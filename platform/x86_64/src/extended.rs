@@ -42,8 +42,7 @@ pub(crate) fn start() {
         let mask = COMPONENTS & (u64::from(leaf[3]) << 32 | u64::from(leaf[0]));
         // AVX-512's three parts come together or not at all.
         let mask = if mask & 0xe0 == 0xe0 { mask } else { mask & !0xe0 };
-        // SAFETY: OSXSAVE was set, and the mask is supported.
-        unsafe { xsetbv0(mask) };
+        turn_on(mask);
         MASK.store(mask, Ordering::Relaxed);
         BYTES.store(cpuid(13, 0)[1] as usize, Ordering::Relaxed);
     }
@@ -59,6 +58,20 @@ pub(crate) fn start() {
         area.0[MXCSR_MASK + 3],
     ]);
     MXCSR_VALID.store(if valid == 0 { 0xffbf } else { valid }, Ordering::Relaxed);
+}
+
+/// Turns on, on a core that comes from the parking loop and has set OSXSAVE, the components that are on in this kernel: without them this
+/// kernel's own copies through registers of AVX fault there.
+pub(crate) fn turn_on_as_elsewhere() {
+    if components() != 0 {
+        turn_on(components());
+    }
+}
+
+/// Sets XCR0 of this core, whose OSXSAVE is set, to a checked part of what the processor offers.
+pub(crate) fn turn_on(components: u64) {
+    // SAFETY: each core sets OSXSAVE before, and nobody has other components than the processor's.
+    unsafe { xsetbv0(components) };
 }
 
 /// True if the kernel may use the registers of AVX, after having saved what is in them.

@@ -28,6 +28,7 @@ mod begin_again;
 mod console;
 #[cfg(target_os = "none")]
 mod copy;
+mod copy_way;
 #[cfg(target_os = "none")]
 mod core_local;
 #[cfg(target_os = "none")]

@@ -51,7 +51,7 @@ pub struct Target {
     instances: Instances,
     agent: Agent,
     started: Description,
-    /// Nobody else changes who is there meanwhile.
+    /// Holds back all other changes of who is there.
     _lock: HeldFile,
 }
 

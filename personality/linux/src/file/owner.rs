@@ -21,7 +21,7 @@ use linux_raw_sys::general as raw;
 /// The receiver of the signals.
 #[derive(Clone, Default)]
 pub enum Target {
-    /// Nobody.
+    /// The file has no owner.
     #[default]
     Nobody,
     /// A process, by its number and itself.

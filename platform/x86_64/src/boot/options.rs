@@ -7,16 +7,19 @@
 use super::command_line::words;
 use super::parts::{self, Devices, Ranges};
 use super::spelling::nearest;
+use crate::copy_way::CopyWay;
 use crate::rate;
 use core::fmt;
 use gyre_platform::CORES_MAX;
 
 /// The words of the platform; a kernel declares more of its own by [`crate::entry!`].
-pub(crate) const WORDS: [&str; 6] = ["cores", "devices", "memory", "supervisor", "tsc_khz", "zone"];
+pub(crate) const WORDS: [&str; 7] = ["copies", "cores", "devices", "memory", "supervisor", "tsc_khz", "zone"];
 
 /// The wishes of the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Options {
+    /// The way in which long copies are made; measured at boot if it is not said.
+    pub(crate) copies: Option<CopyWay>,
     /// At most so many cores, 1 to [`CORES_MAX`].
     pub(crate) cores_max: Option<usize>,
     /// No memory but this.
@@ -82,6 +85,7 @@ impl Options {
         let mut options = Options::default();
         for (name, value) in words(line) {
             match name {
+                "copies" => set(&mut options.copies, name, value, CopyWay::read, CopyWay::NAMES)?,
                 "cores" => set(&mut options.cores_max, name, value, cores, "a number of cores, 1 to 8")?,
                 "devices" => set(&mut options.devices, name, value, parts::devices, parts::DEVICES)?,
                 "memory" => set(&mut options.memory, name, value, parts::ranges, parts::RANGES)?,

@@ -12,6 +12,11 @@ fn words_are_obeyed() {
         Options::read(" cores=3\troot=/dev/vda  tsc_khz=2400000\n"),
         Ok(Options { cores_max: Some(3), tsc_khz: Some(2_400_000), ..Options::default() })
     );
+    for (name, way) in [("loops", CopyWay::Loops), ("strings", CopyWay::Strings), ("vectors", CopyWay::Vectors)] {
+        assert_eq!(Options::read(&format!("copies={name}")).unwrap().copies, Some(way));
+    }
+    let said = Options::read("copies=fast").unwrap_err().to_string();
+    assert_eq!(said, "the command line says copies=fast: expected loops, strings or vectors");
 }
 
 #[test]
@@ -85,7 +90,7 @@ fn a_long_or_wild_word_is_shown_short_and_tame() {
 /// Lines that look like command lines, and some that do not.
 fn line() -> impl Strategy<Value = String> {
     let word = prop_oneof![
-        "(cores|tsc_khz|memory|devices|root|zone)=[0-9a-fx:.,+KMG]{0,24}",
+        "(copies|cores|tsc_khz|memory|devices|root|zone)=[0-9a-fx:.,+KMG]{0,24}",
         "(cores|tsc_khz|memory|devices)?=?",
         "\\PC{0,20}",
     ];

@@ -395,8 +395,14 @@ fn take_parts(plan: &'static ZonePlan) {
 
 fn prepare_first_core() {
     user::prepare_core();
-    if let Ok(mut scratch) = crate::Frame::allocate(3) {
-        crate::copy::choose(scratch.as_mut_slice());
+    match facts().options.copies {
+        Some(way) if crate::copy::is_there(way) => crate::copy::keep(way),
+        Some(_) => refuse("copies=vectors, but this processor has no AVX: expected copies=loops or copies=strings"),
+        None => {
+            if let Ok(mut scratch) = crate::Frame::allocate(3) {
+                crate::copy::choose(scratch.as_mut_slice());
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::start::Start;
 use super::vmcb::{Block, EFER_GUEST, field};
 use crate::core_index;
 use crate::extended;
-use crate::instructions::{wrmsr, xgetbv0, xsetbv0};
+use crate::instructions::{wrmsr, xgetbv0};
 use crate::user::{TSC_AUX, tells_core};
 
 const EFER: u32 = 0xc000_0080;
@@ -58,7 +58,7 @@ impl OwnRegisters {
         // An emulator lets the guest choose without leaving: it keeps the components that the host has too.
         self.components = chosen & components;
         if chosen != components {
-            set_components(components);
+            extended::turn_on(components);
         }
     }
 
@@ -104,7 +104,7 @@ fn exchange(number: u64, components: u64) {
         set_core_number(number);
     }
     if components != extended::components() {
-        set_components(components);
+        extended::turn_on(components);
     }
 }
 
@@ -113,11 +113,6 @@ fn set_core_number(number: u64) {
         // SAFETY: the processor has RDTSCP, whose third register this is; values of 32 bits.
         unsafe { wrmsr(TSC_AUX, number) };
     }
-}
-
-fn set_components(components: u64) {
-    // SAFETY: differs from the host's only if there is XSAVE; a checked part of what is offered.
-    unsafe { xsetbv0(components) };
 }
 
 /// The guest must keep the bit that allows guests, and does not see it.

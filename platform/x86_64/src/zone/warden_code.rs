@@ -85,6 +85,7 @@ pub(super) unsafe fn settle(block: u64) {
     let bits: u64 = 1 << 9 | 1 << 10 | has_xsave << 18;
     // SAFETY: the bits let the extended registers be saved; the processor has them as the kernel's own cores do.
     unsafe { asm!("mov {0}, cr4", "or {0}, {1}", "mov cr4, {0}", out(reg) _, in(reg) bits, options(nostack)) };
+    crate::extended::turn_on_as_elsewhere();
     // SAFETY: a wall is made only if the processor has guests.
     unsafe { crate::instructions::wrmsr(EFER, crate::instructions::rdmsr(EFER) | EFER_GUESTS) };
 }

@@ -1,6 +1,6 @@
 //! A file's news for its owner.
 //!
-//! Whoever makes a file ready may hold locks, so it only notes what has come and starts a task, which sends the signal and ends: a task that
+//! A caller that makes a file ready may hold locks, so it only notes what has come and starts a task, which sends the signal and ends: a task that
 //! stayed would keep its core from leaving the instance. News that come before it has sent are told by one signal; Linux queues a signal for
 //! each if F_SETSIG chose a real-time one.
 
