@@ -310,7 +310,7 @@ fn is_over_limit(thread: &Thread) -> bool {
 /// Makes room for kernel objects before they are made. Returns false if the tenant is over its limit and nothing of
 /// it can be given back.
 async fn make_room(thread: &Thread) -> bool {
-    thread.tenant().kernel().flush().make_room(OBJECT_BYTES).await && !is_over_limit(thread)
+    task::shortage::has_room(thread, OBJECT_BYTES).await && !is_over_limit(thread)
 }
 
 /// Makes room for `bytes` of kernel objects that a call makes beside those that each may make; false as [`make_room`].
@@ -318,7 +318,7 @@ pub(crate) async fn has_room(thread: &Thread, bytes: usize) -> bool {
     let bytes = bytes as u64;
     match bytes <= OBJECT_BYTES {
         true => !is_over_limit(thread) || rare(|| make_room(thread)).await,
-        false => rare(|| thread.tenant().kernel().flush().make_room(bytes)).await,
+        false => rare(|| task::shortage::has_room(thread, bytes)).await,
     }
 }
 

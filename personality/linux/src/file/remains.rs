@@ -4,7 +4,8 @@
 //! An object that can hold others of its kind, or thousands of them, is put here instead of being dropped by its last
 //! user. It is taken apart piece by piece in a loop: so the depth is bounded, and no core is held for long. The
 //! closing call does short work itself, before it answers, as on Linux; a task in the name of the same activity does
-//! the rest.
+//! the rest. A call that finds no memory waits for it ([`TenantFiles::wait_for_remains`]): on Linux a process that is
+//! over holds nothing.
 
 use super::calls::watched::Subscriptions;
 use super::descriptors::Abandoned;
@@ -16,6 +17,8 @@ use super::tenant_files::TenantFiles;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_message::wait::WaitQueue;
+use gyre_message::within;
 use gyre_object::TenantLock;
 
 /// A thing to be taken apart.
@@ -56,23 +59,33 @@ struct State {
 
 /// The queue of a tenant.
 #[derive(Default)]
-pub(super) struct Remains(TenantLock<State>);
+pub(super) struct Remains {
+    state: TenantLock<State>,
+    /// Those who wait until nothing is left.
+    rested: WaitQueue,
+}
 
 impl Remains {
-    fn push(&self, remain: Remain) {
-        self.0.lock().queue.push_back(remain);
+    /// Puts a thing at the end. A worker that is under way comes to it.
+    pub(super) fn push(&self, remain: Remain) {
+        self.state.lock().queue.push_back(remain);
+    }
+
+    fn is_empty(&self) -> bool {
+        let state = self.state.lock();
+        state.work == Work::Rests && state.queue.is_empty()
     }
 
     /// Begins to work, unless it is under way.
     fn begin(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         core::mem::replace(&mut state.work, Work::UnderWay) == Work::Rests
     }
 
     /// Returns the next thing; without one the work is done. Rings are looked for last: a search costs as much as all that is in flight, and
     /// each socket of a chain that is taken apart asks for one.
     fn next(&self) -> Option<Remain> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let mut next = state.queue.pop_front();
         if matches!(next, Some(Remain::Rings)) && !state.queue.is_empty() {
             next = state.queue.pop_front();
@@ -80,16 +93,19 @@ impl Remains {
         }
         if next.is_none() {
             state.work = Work::Rests;
+            drop(state);
+            self.rested.wake_all();
         }
         next
     }
 
     fn put_back(&self, remain: Remain) {
-        self.0.lock().queue.push_front(remain);
+        self.state.lock().queue.push_front(remain);
     }
 
     fn rest(&self) {
-        self.0.lock().work = Work::Rests;
+        self.state.lock().work = Work::Rests;
+        self.rested.wake_all();
     }
 }
 
@@ -100,6 +116,21 @@ impl TenantFiles {
         if self.remains.begin() {
             gyre_message::spawn(take_apart(Worker(Some(self.clone()))));
         }
+    }
+
+    /// Waits until nothing is left of all that the tenant has let go of, for so many ns at most. Returns false if nothing was left before.
+    /// Called without locks.
+    pub(crate) async fn wait_for_remains(self: &Arc<Self>, ns_max: u64) -> bool {
+        let rested = self.remains.rested.wait();
+        if self.remains.is_empty() {
+            return false;
+        }
+        // A worker that was dropped has left its work.
+        if self.remains.begin() {
+            gyre_message::spawn(take_apart(Worker(Some(self.clone()))));
+        }
+        within(ns_max, rested).await;
+        true
     }
 
     /// Does `close`, and takes apart the things that it leaves behind as far as that is short. Called without locks.

@@ -2,7 +2,7 @@
 //!
 //! Called by who found no page, after reclaim found none, too: a copy from or to a program ([`resolve`]), data for a stream
 //! ([`wait_for_buffer`]), a fault ([`end_largest`]). Each may try again when its call returns. Data for a file ([`fresh_page`]) end nobody: a
-//! call that writes can answer ENOMEM.
+//! call that writes can answer ENOMEM. Before any of them gives up, what the tenant has let go of is taken apart ([`has_room`]).
 //!
 //! ```text
 //!   at a limit of its own            the process ends itself
@@ -25,7 +25,7 @@ use gyre_object::Page;
 
 use gyre_message::within;
 
-/// The longest that a caller waits for the memory of a process that ends, ns.
+/// The longest that a caller waits at once for the memory of a process that ends, or has ended, ns.
 const END_NS_MAX: u64 = 2_000_000_000;
 /// The part of a tenant's memory whose being free shows that a process has ended.
 const FREED_PART: u64 = 4;
@@ -51,12 +51,26 @@ pub(crate) async fn resolve(thread: &Thread, error: FaultError) -> Result<(), Er
     is_to_go_on(thread)
 }
 
+/// Makes room for `bytes` in the name of the caller, which holds no lock. Things that the tenant has let go of, and that are still to be taken
+/// apart, hold memory: they are waited for before it is refused. Returns false if nothing can be taken back.
+pub(crate) async fn has_room(thread: &Thread, bytes: u64) -> bool {
+    for _ in 0..ROOMS_MAX {
+        if thread.tenant().kernel().flush().make_room(bytes).await {
+            return true;
+        }
+        if !thread.process().files().tenant().wait_for_remains(END_NS_MAX).await {
+            break;
+        }
+    }
+    false
+}
+
 /// Waits for a page for data that a program writes to a stream. The caller may try again when this returns.
 ///
 /// # Errors
 /// ENOMEM if it is the caller's own process that ends.
 pub(crate) async fn wait_for_buffer(thread: &Thread) -> Result<(), Errno> {
-    if !thread.tenant().kernel().flush().make_room(ROOM_BYTES).await {
+    if !has_room(thread, ROOM_BYTES).await {
         Box::pin(end_largest(thread)).await;
     }
     is_to_go_on(thread)
@@ -72,7 +86,7 @@ pub(crate) async fn fresh_page(thread: &Thread) -> Result<Page, Errno> {
         if let Ok(page) = Page::zeroed() {
             return Ok(page);
         }
-        if !thread.tenant().kernel().flush().make_room(ROOM_BYTES).await {
+        if !has_room(thread, ROOM_BYTES).await {
             break;
         }
     }
@@ -87,7 +101,7 @@ fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {
 /// caller's own process that ends.
 pub(crate) async fn end_largest(thread: &Thread) {
     let own = thread.process();
-    if is_resolved_alone(thread).await {
+    if is_resolved_alone(thread).await || has_room_of_remains(thread).await {
         return;
     }
     let processes = thread.tenant().tree.lock().processes();
@@ -129,13 +143,18 @@ async fn is_resolved_alone(thread: &Thread) -> bool {
     let kernel = thread.tenant().kernel();
     let Some(memory) = kernel.process_memory(thread.process().activity()) else { return false };
     if memory.held_bytes.saturating_add(ROOM_BYTES) <= memory.limit_bytes {
-        return kernel.flush().make_room(ROOM_BYTES).await;
+        return has_room(thread, ROOM_BYTES).await;
     }
     if !thread.process().is_ending() {
         say_alone(thread, &memory);
         thread.process().end(number::SIGKILL);
     }
     true
+}
+
+/// Returns whether there is room because something was still to be taken apart, and is now.
+async fn has_room_of_remains(thread: &Thread) -> bool {
+    thread.process().files().tenant().wait_for_remains(END_NS_MAX).await && has_room(thread, ROOM_BYTES).await
 }
 
 fn largest_of(processes: &[Arc<Process>]) -> Option<(u64, Arc<Process>)> {

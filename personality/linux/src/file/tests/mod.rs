@@ -11,6 +11,7 @@ mod mappings;
 mod passages;
 mod pieces;
 mod pipes;
+mod remains;
 mod residency;
 mod rings;
 mod sockets;

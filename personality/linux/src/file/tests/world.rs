@@ -37,12 +37,14 @@ pub(super) struct Surroundings {
     pub passage: Passage,
     pub async_io: Option<async_io::Client>,
     pub divides_async_io: bool,
+    pub flush: &'static dyn Flush,
 }
 
 impl Surroundings {
     /// Makes the surroundings of a root file system, without any other resource.
     pub fn of(root: files::Client) -> Surroundings {
-        Surroundings { root, root_kind: "tmpfs", passage: Passage::free(), async_io: None, divides_async_io: false }
+        let passage = Passage::free();
+        Surroundings { root, root_kind: "tmpfs", passage, async_io: None, divides_async_io: false, flush: &LocalFlush }
     }
 }
 
@@ -74,7 +76,7 @@ impl KernelServices for Surroundings {
         self.divides_async_io
     }
     fn flush(&self) -> &'static dyn Flush {
-        &LocalFlush
+        self.flush
     }
 }
 
