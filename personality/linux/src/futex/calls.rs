@@ -1,6 +1,6 @@
 //! The futex call.
 
-use super::{BITS_ALL, word_at};
+use super::{BITS_ALL, Word, word_at};
 use crate::time::{TimeSpec, cycles_from_now, monotonic_ns, realtime_ns};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -15,8 +15,8 @@ pub async fn futex(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match command {
         raw::FUTEX_WAIT => wait(thread, a, private, realtime, BITS_ALL).await,
         raw::FUTEX_WAIT_BITSET => wait(thread, a, private, realtime, a.unsigned(5)).await,
-        raw::FUTEX_WAKE => wake(thread, a, private, BITS_ALL),
-        raw::FUTEX_WAKE_BITSET => wake(thread, a, private, a.unsigned(5)),
+        raw::FUTEX_WAKE => wake(thread, a, private, BITS_ALL).await,
+        raw::FUTEX_WAKE_BITSET => wake(thread, a, private, a.unsigned(5)).await,
         raw::FUTEX_REQUEUE => requeue(thread, a, private, None).await,
         raw::FUTEX_CMP_REQUEUE => requeue(thread, a, private, Some(a.unsigned(5))).await,
         raw::FUTEX_WAKE_OP => wake_op(thread, a, private).await,
@@ -25,12 +25,12 @@ pub async fn futex(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
 }
 
-/// Returns its operations that only wake.
+/// Makes those of its operations that only wake few.
 pub fn wake_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let private = a.unsigned(1) & raw::FUTEX_PRIVATE_FLAG != 0;
     match a.unsigned(1) & !raw::FUTEX_PRIVATE_FLAG {
-        raw::FUTEX_WAKE => Some(wake(thread, a, private, BITS_ALL)),
-        raw::FUTEX_WAKE_BITSET => Some(wake(thread, a, private, a.unsigned(5))),
+        raw::FUTEX_WAKE => wake_few(thread, a, private, BITS_ALL),
+        raw::FUTEX_WAKE_BITSET => wake_few(thread, a, private, a.unsigned(5)),
         _ => None,
     }
 }
@@ -61,13 +61,34 @@ async fn wait(thread: &Arc<Thread>, a: Arguments, private: bool, realtime: bool,
     }
 }
 
-fn wake(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> Outcome {
-    if bits == 0 {
-        return Err(Errno::EINVAL);
+/// The waiters that a call wakes.
+struct Wake {
+    word: Word,
+    count: usize,
+}
+
+impl Wake {
+    fn of(thread: &Thread, a: Arguments, private: bool, bits: u32) -> Result<Wake, Errno> {
+        if bits == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let word = word_at(&thread.space(), a.word(0), private)?;
+        Ok(Wake { word, count: a.int(2).max(1) as usize })
     }
-    let word = word_at(&thread.space(), a.word(0), private)?;
-    let count = a.int(2).max(1) as usize;
-    Ok(thread.tenant().futexes.wake(word.name, count, bits) as u64)
+}
+
+async fn wake(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> Outcome {
+    let Wake { word, count } = Wake::of(thread, a, private, bits)?;
+    Ok(thread.tenant().futexes.wake_in_pieces(word.name, count, bits).await as u64)
+}
+
+/// [`wake`], if that is short.
+fn wake_few(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> Option<Outcome> {
+    let Wake { word, count } = match Wake::of(thread, a, private, bits) {
+        Ok(wanted) => wanted,
+        Err(error) => return Some(Err(error)),
+    };
+    thread.tenant().futexes.wake_few(word.name, count, bits).map(|woken| Ok(woken as u64))
 }
 
 async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Option<u32>) -> Outcome {
@@ -84,10 +105,10 @@ async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Op
         return Err(Errno::EAGAIN);
     }
     let futexes = &thread.tenant().futexes;
-    let woken = futexes.wake(from.name, wakes as usize, BITS_ALL);
-    let moved = futexes.requeue(from.name, to.name, moves as usize);
-    let counted = if expected.is_some() { woken.saturating_add(moved) } else { woken };
-    Ok(counted as u64)
+    let woken = futexes.wake_in_pieces(from.name, wakes as usize, BITS_ALL).await;
+    let moved = futexes.requeue(from.name, to.name, moves as usize).await;
+    // Linux counts both, also for FUTEX_REQUEUE, of which futex(2) says something else (kernel/futex/requeue.c, `task_count`).
+    Ok(woken.saturating_add(moved) as u64)
 }
 
 /// The operation of FUTEX_WAKE_OP: the change of the second word, and the condition for waking its waiters
@@ -149,9 +170,10 @@ async fn wake_op(thread: &Arc<Thread>, a: Arguments, private: bool) -> Outcome {
     let change = |old| operation.apply(old).unwrap_or(old);
     let old = space.update_u32(second.address, change).await?;
     let futexes = &thread.tenant().futexes;
-    let mut woken = futexes.wake(first.name, a.int(2).max(1) as usize, BITS_ALL);
+    let mut woken = futexes.wake_in_pieces(first.name, a.int(2).max(1) as usize, BITS_ALL).await;
     if operation.holds(old) == Some(true) {
-        woken = woken.saturating_add(futexes.wake(second.name, a.int(3).max(1) as usize, BITS_ALL));
+        let more = futexes.wake_in_pieces(second.name, a.int(3).max(1) as usize, BITS_ALL).await;
+        woken = woken.saturating_add(more);
     }
     Ok(woken as u64)
 }

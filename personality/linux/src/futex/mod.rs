@@ -1,58 +1,59 @@
 //! Futexes: waiting for a word of memory to change.
 //!
 //! A waiter looks at the word and joins the queue of its name under the table's lock, and a waker takes waiters under the
-//! same lock after it changed the word: no wake-up is lost. Names work across programs if memory is shared.
+//! same lock after it changed the word: no wake-up is lost. Names work across programs if memory is shared. A call that wakes or moves many
+//! does so in pieces; a thread that begins to wait meanwhile may be among them.
 
 pub mod calls;
 pub mod robust;
+mod waiters;
 
 use crate::{Errno, Thread};
-use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_address_space::{AddressSpace, WordName};
 use gyre_machine::Access;
-use gyre_message::WaitQueue;
 use gyre_object::TenantLock;
+use waiters::Waiters;
 
 /// Matches every waiter.
 pub const BITS_ALL: u32 = u32::MAX;
 
-/// A thread that waits.
-struct Waiter {
-    bits: u32,
-    woken: AtomicBool,
-    wake: WaitQueue,
-}
+/// Waiters that one call wakes without a pause.
+const WAKES_AT_ONCE: usize = 64;
+/// Waiters that one step of a requeue moves.
+const MOVES_AT_ONCE: usize = 1024;
+
+type WordWaiter = waiters::Waiter<WordName>;
 
 /// The waiting threads, by the word's name.
 #[derive(Default)]
 pub struct Futexes {
-    queues: TenantLock<BTreeMap<WordName, VecDeque<Arc<Waiter>>>>,
+    waiters: TenantLock<Waiters<WordName>>,
 }
 
 /// A waiter in the table. It is taken out when dropped, under any name that it was moved to.
 struct Place<'a> {
     futexes: &'a Futexes,
-    waiter: Arc<Waiter>,
+    waiter: Arc<WordWaiter>,
+}
+
+impl Place<'_> {
+    /// Takes it out; false if a waker has taken it before: then the wake-up is its own.
+    fn leave(&self) -> bool {
+        !self.waiter.is_released() && self.futexes.waiters.lock().remove(&self.waiter)
+    }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if !self.waiter.woken.load(Ordering::Acquire) {
-            let mut queues = self.futexes.queues.lock();
-            queues.retain(|_, queue| {
-                queue.retain(|other| !Arc::ptr_eq(other, &self.waiter));
-                !queue.is_empty()
-            });
-        }
+        self.leave();
     }
 }
 
 impl Futexes {
     /// Returns the lock, for the profile of contention.
     pub fn lock(&self) -> &dyn gyre_object::Profiled {
-        &self.queues
+        &self.waiters
     }
 
     /// Waits until woken, if the word still has the expected value.
@@ -68,7 +69,7 @@ impl Futexes {
         deadline: Option<u64>,
     ) -> Result<(), Errno> {
         let space = thread.space();
-        let waiter = Arc::new(Waiter { bits, woken: AtomicBool::new(false), wake: WaitQueue::new() });
+        let waiter = WordWaiter::new(word.name, bits);
         loop {
             match self.join(&space, word, expected, &waiter) {
                 Some(joined) => break joined?,
@@ -76,70 +77,90 @@ impl Futexes {
             }
         }
         let place = Place { futexes: self, waiter };
-        let woken = || place.waiter.woken.load(Ordering::Acquire).then_some(());
+        let woken = || place.waiter.is_released().then_some(());
         let result = thread.interruptible_until(deadline, place.waiter.wake.until(woken)).await;
         match result {
-            _ if woken().is_some() => Ok(()),
             Ok(Some(())) => Ok(()),
+            _ if !place.leave() => Ok(()),
             Ok(None) => Err(Errno::ETIMEDOUT),
             Err(error) => Err(error),
         }
     }
 
     /// Joins the queue if the word has the expected value; `None` if its page must be made resident first.
-    fn join(&self, space: &AddressSpace, word: Word, expected: u32, waiter: &Arc<Waiter>) -> Option<Result<(), Errno>> {
-        let mut queues = self.queues.lock();
+    fn join(
+        &self,
+        space: &AddressSpace,
+        word: Word,
+        expected: u32,
+        waiter: &Arc<WordWaiter>,
+    ) -> Option<Result<(), Errno>> {
+        let mut waiters = self.waiters.lock();
         if space.peek_u32(word.address)? != expected {
             return Some(Err(Errno::EAGAIN));
         }
-        queues.entry(word.name).or_default().push_back(waiter.clone());
+        waiters.join(word.name, waiter.clone());
         Some(Ok(()))
     }
 
-    /// Wakes up to `count` waiters for a name with one of the bits; returns how many.
+    /// Wakes up to `count` waiters for a name with one of the bits; returns how many. For a count that no program chooses.
     fn wake(&self, name: WordName, count: usize, bits: u32) -> usize {
-        let taken = take(&mut self.queues.lock(), name, count, bits);
-        taken.iter().for_each(|waiter| {
-            waiter.woken.store(true, Ordering::Release);
-            waiter.wake.wake_all();
-        });
+        let taken = self.waiters.lock().take(name, count, bits);
+        taken.iter().for_each(|waiter| waiter.release());
         taken.len()
     }
 
-    /// Moves up to `count` waiters to another word; answers how many.
-    fn requeue(&self, from: WordName, to: WordName, count: usize) -> usize {
-        let mut queues = self.queues.lock();
-        let moved = take(&mut queues, from, count, BITS_ALL);
-        let many = moved.len();
-        if many > 0 {
-            queues.entry(to).or_default().extend(moved);
+    /// [`Futexes::wake`], if that is short; `None`, and nobody woken, if more may wait than are woken without a pause.
+    fn wake_few(&self, name: WordName, count: usize, bits: u32) -> Option<usize> {
+        let mut waiters = self.waiters.lock();
+        if count > WAKES_AT_ONCE && waiters.count(name) > WAKES_AT_ONCE {
+            return None;
         }
+        let taken = waiters.take(name, count, bits);
+        drop(waiters);
+        taken.iter().for_each(|waiter| waiter.release());
+        Some(taken.len())
+    }
+
+    /// [`Futexes::wake`] for a count that a program chooses: others run in between. As many are woken at most as wait when the call begins, so that it
+    /// ends if those that are woken wait again.
+    async fn wake_in_pieces(&self, name: WordName, count: usize, bits: u32) -> usize {
+        let wanted = count.min(self.waiters.lock().count(name));
+        let mut woken = 0;
+        loop {
+            let step = wanted.saturating_sub(woken).min(WAKES_AT_ONCE);
+            let taken = self.wake(name, step, bits);
+            woken = usize::saturating_add(woken, taken);
+            if taken < WAKES_AT_ONCE {
+                return woken;
+            }
+            gyre_message::yield_now().await;
+        }
+    }
+
+    /// Moves up to `count` waiters to another word; answers how many. As many are moved at most as wait when the call begins, so that it ends if both
+    /// are one word.
+    async fn requeue(&self, from: WordName, to: WordName, count: usize) -> usize {
+        let wanted = count.min(self.waiters.lock().count(from));
+        let mut moved = 0;
+        loop {
+            let step = wanted.saturating_sub(moved).min(MOVES_AT_ONCE);
+            let taken = self.move_some(from, to, step);
+            moved = usize::saturating_add(moved, taken);
+            if taken < MOVES_AT_ONCE {
+                return moved;
+            }
+            gyre_message::yield_now().await;
+        }
+    }
+
+    fn move_some(&self, from: WordName, to: WordName, count: usize) -> usize {
+        let mut waiters = self.waiters.lock();
+        let taken = waiters.take(from, count, BITS_ALL);
+        let many = taken.len();
+        taken.into_iter().for_each(|waiter| waiters.join(to, waiter));
         many
     }
-}
-
-fn take(
-    queues: &mut BTreeMap<WordName, VecDeque<Arc<Waiter>>>,
-    name: WordName,
-    count: usize,
-    bits: u32,
-) -> VecDeque<Arc<Waiter>> {
-    let Some(queue) = queues.get_mut(&name) else {
-        return VecDeque::new();
-    };
-    let mut taken = VecDeque::new();
-    let mut kept = VecDeque::new();
-    for waiter in queue.drain(..) {
-        match taken.len() < count && waiter.bits & bits != 0 {
-            true => taken.push_back(waiter),
-            false => kept.push_back(waiter),
-        }
-    }
-    *queue = kept;
-    if queue.is_empty() {
-        queues.remove(&name);
-    }
-    taken
 }
 
 /// A word of memory that threads wait for.
