@@ -50,6 +50,7 @@ mod record;
 mod registry;
 mod run;
 mod set;
+mod size;
 mod stop;
 mod symbols;
 mod tests_command;

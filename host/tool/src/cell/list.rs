@@ -11,7 +11,7 @@ use crate::{
     cli::{CellLog, CellRevoke},
     failure::{Failure, Result},
     out::{self, Form},
-    ui,
+    size, ui,
 };
 
 /// The log is asked again after so long.
@@ -163,7 +163,7 @@ pub fn revoke(agent: &Agent, arguments: &CellRevoke, form: Form) -> Result<ExitC
 /// # Errors
 /// For a size that is none, or no whole lots.
 pub fn pool(agent: &Agent, size: &str, form: Form) -> Result<ExitCode> {
-    let kept = agent.pool(units::bytes(size).map_err(Failure::new)?)?;
+    let kept = agent.pool(size::size("pool", size)?)?;
     match form {
         Form::Programs => print_json(&kept)?,
         Form::People => println!("{} are kept for cells", show_bytes(kept)),
@@ -173,7 +173,7 @@ pub fn pool(agent: &Agent, size: &str, form: Form) -> Result<ExitCode> {
 
 fn order(arguments: &CellRevoke) -> Result<Revoke> {
     let wrong = |what: &str, expected: String| Failure::new(format!("--{what}: {expected}"));
-    let memory = arguments.memory.as_deref().map_or(Ok(0), units::bytes).map_err(|why| wrong("memory", why))?;
+    let memory = arguments.memory.as_deref().map_or(Ok(0), |memory| size::size("--memory", memory))?;
     let within = units::nanoseconds(&arguments.within).map_err(|why| wrong("within", why))?;
     Ok(Revoke {
         tenant: arguments.tenant.clone(),
@@ -279,7 +279,9 @@ mod tests {
         };
         let wanted = order(&arguments).unwrap();
         assert_eq!((wanted.memory_bytes, wanted.within_ns, wanted.is_all()), (32 << 20, 100_000_000, false));
-        arguments.memory = Some("much".into());
-        assert!(order(&arguments).is_err());
+        for value in ["much", "32"] {
+            arguments.memory = Some(value.into());
+            assert!(order(&arguments).is_err());
+        }
     }
 }

@@ -4,10 +4,13 @@ use gyre_contract::{
     bounds::{Floor, MEMORY_BYTES_MIN, PROCESSES_MAX},
     monitor::{Activity, ActivityKind, Snapshot},
 };
-use gyre_machine_file::units::{self, show_bytes};
+use gyre_machine_file::units::show_bytes;
 
 use super::wrong;
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    size::size,
+};
 
 /// The limit of the owner's wish, against the figures of the machine.
 pub(super) struct Bounds<'a> {
@@ -72,15 +75,6 @@ impl Bounds<'_> {
         );
         Err(Failure::with_help(message, help))
     }
-}
-
-/// Returns a number of bytes, with its unit: a bare number is more often a mistake than a number of bytes.
-fn size(key: &str, value: &str) -> Result<u64> {
-    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
-        let help = format!("say {key} '{value} MiB', if that is what you mean");
-        return Err(Failure::with_help(format!("`{value}` has no unit"), help));
-    }
-    units::bytes(value).map_err(|expected| wrong(key, value, &expected))
 }
 
 fn within(key: &str, value: &str, bytes: u64, (most, what): (u64, &str)) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::{
     cli::ZoneChange,
     failure::{Failure, Result},
     instances::SUPERVISOR,
+    size::size,
 };
 
 const KEYS: [&str; 2] = ["cores", "memory"];
@@ -118,7 +119,7 @@ fn cores(value: &str) -> Result<u16> {
 
 fn memory(value: &str) -> Result<u64> {
     let wrong = |help: String| Failure::with_help(format!("`{value}` makes no sense as memory"), help);
-    let bytes = units::bytes(value).map_err(wrong)?;
+    let bytes = size("memory", value)?;
     match bytes.is_multiple_of(LOT_BYTES) && bytes > 0 {
         true => Ok(bytes),
         false => Err(wrong(format!("memory changes hands in lots of {}", units::show_bytes(LOT_BYTES)))),
@@ -152,6 +153,7 @@ mod tests {
         assert!(told(&["memory", "3 MiB"]).contains("lots of 2.00 MiB"));
         assert!(told(&["memory", "lots"]).contains("expected a size"));
         assert!(told(&["memory", "0 MiB"]).contains("lots of"));
+        assert!(told(&["memory", "512"]).contains("has no unit"));
     }
 
     #[test]
