@@ -78,7 +78,7 @@ fn mourn(kernel: &'static Kernel, obituary: &Obituary) {
     }
 }
 
-/// One block on the console, and a line in the tenant's log.
+/// One block on the console, and the same in the tenant's log.
 fn tell(kernel: &Kernel, obituary: &Obituary, index: Option<usize>, process: Option<&Process>) {
     let (engine, failure) = (kernel.base.engine, &obituary.failure);
     let tenant = index.and_then(|index| kernel.base.roll.tenant(index)).map_or("?", |tenant| tenant.name.as_str());
@@ -90,14 +90,19 @@ fn tell(kernel: &Kernel, obituary: &Obituary, index: Option<usize>, process: Opt
     let resource = engine.resource_name(obituary.resource);
     let failed_in = engine.resource_name(obituary.failed_in);
     log::error!(target: "contained", "a kernel failure in work for tenant {tenant}, {who}: {}", failure.message());
-    log::error!(target: "contained", "task {} of {resource} ({work}), in {failed_in}, activity {}", obituary.task, obituary.activity.0);
+    let task =
+        format!("task {} of {resource} ({work}), in {failed_in}, activity {}", obituary.task, obituary.activity.0);
+    log::error!(target: "contained", "{task}");
     for (depth, place) in failure.trace().iter().enumerate() {
         log::error!(target: "trace", "{depth} {place:#018x}");
     }
     log::error!(target: "contained", "the machine goes on");
     if let Some(running) = index.and_then(|index| kernel.tenants.running(index)) {
-        let line = format!("gyre: {who} was ended by a failure of the kernel: {}\n", failure.message());
+        let line = format!("gyre: {who} was ended by a failure of the kernel: {}; {task}\n", failure.message());
         running.files.log.append(line.as_bytes());
+        for (depth, place) in failure.trace().iter().enumerate() {
+            running.files.log.append(format!("gyre: trace: {depth} {place:#018x}\n").as_bytes());
+        }
     }
 }
 
