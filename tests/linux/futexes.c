@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { MANY = 300, EVEN = 1, ODD = 2 };
+enum { MANY = 150, EVEN = 1, ODD = 2 };
 
 static uint32_t *words;
 static volatile int left, late;

@@ -361,8 +361,8 @@ impl Process {
     /// Returns whether a thread's program runs or waits to, or is in a call that does not wait, or the process itself
     /// asks.
     pub fn is_running(&self) -> bool {
-        let runs = |thread: &Arc<Thread>| thread.is_served() || thread.call().is_none();
-        gyre_account::current_activity() == self.activity || self.threads.lock().iter().any(runs)
+        gyre_account::current_activity() == self.activity
+            || self.threads.lock().iter().any(|thread| thread.is_running())
     }
 
     /// Ends it: the first status counts (in wait's form). Some threads are told at once; those that end tell the others

@@ -194,7 +194,7 @@ pub(crate) mod calls {
         67 shmdt waits segments::shmdt => Done;
         96 gettimeofday waits clock::gettimeofday => Done;
         97 getrlimit waits limits::getrlimit => Done;
-        98 getrusage waits usage::getrusage => Partly("RUSAGE_THREAD tells of the whole process.");
+        98 getrusage waits usage::getrusage => Partly("Of a thread, time in the program and in the kernel is told apart as of its process.");
         171 setdomainname waits system::setdomainname => Done;
         103 syslog waits log::syslog => Done;
         142 sched_setparam waits schedule::sched_setparam => Done;
@@ -267,7 +267,7 @@ pub(crate) mod calls {
         225 timer_getoverrun plain posix::timer_getoverrun => Done;
         226 timer_delete plain posix::timer_delete => Done;
         227 clock_settime plain clock::clock_settime => Refused(Errno::EPERM);
-        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once => Partly("A thread's CPU clock is its process's.");
+        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once => Done;
         229 clock_getres waits clock::clock_getres => Done;
         230 clock_nanosleep waits sleep::clock_nanosleep => Done;
         231 exit_group plain exit::exit_group => Done;

@@ -16,6 +16,7 @@ use crate::signal::action::SIG_DFL;
 use crate::signal::number::{self, Default as DefaultAction};
 use crate::signal::{AltStack, Pending, SIGNAL_MAX, SignalSet};
 use crate::task::preferences::Preferences;
+use crate::time::thread_time::ThreadTime;
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
 use core::future::Future;
@@ -111,6 +112,8 @@ pub struct Thread {
     call: AtomicU64,
     /// Its task has a core.
     served: AtomicBool,
+    /// Its processor time.
+    pub(crate) time: ThreadTime,
     /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other
     /// threads take. A worker keeps the memory with which it was made, even if its process executes another program.
     space: TenantLock<Arc<AddressSpace>>,
@@ -147,6 +150,7 @@ impl Thread {
             // A worker is never in a program.
             call: AtomicU64::new(if is_worker { u64::MAX } else { IN_PROGRAM }),
             served: AtomicBool::new(false),
+            time: ThreadTime::default(),
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
             signals: TenantLock::default(),
@@ -270,11 +274,13 @@ impl Thread {
     /// Notes that its task has a core.
     pub(crate) fn enter_core(&self) {
         self.served.store(true, Ordering::Relaxed);
+        self.time.begin(gyre_machine::now());
     }
 
     /// Notes that its task gives the core back. Whoever learns of that sees all that it did before: it stands in the line in which it
     /// waits.
     pub(crate) fn leave_core(&self) {
+        self.time.end(gyre_machine::now());
         self.served.store(false, Ordering::Release);
     }
 
@@ -282,6 +288,11 @@ impl Thread {
     /// one that waits.
     pub fn is_served(&self) -> bool {
         self.served.load(Ordering::Acquire)
+    }
+
+    /// Returns whether its program runs or waits to, or is in a call that does not wait.
+    pub fn is_running(&self) -> bool {
+        self.is_served() || self.call().is_none()
     }
 
     /// Returns whether a signal may wait that this thread must act on.

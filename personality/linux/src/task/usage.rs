@@ -2,6 +2,7 @@
 
 use crate::tenant::Consumption;
 use crate::time::TimeVal;
+use crate::time::cpu_clock::used_by;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -22,6 +23,8 @@ pub struct Usage {
     unused_too: [i64; 5],
 }
 
+/// getrusage(2): the calling thread.
+const RUSAGE_THREAD: i32 = 1;
 /// The unit of `ru_inblock` and `ru_oublock`, bytes.
 const BLOCK_BYTES: u64 = 512;
 
@@ -46,7 +49,8 @@ impl Usage {
 pub async fn getrusage(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let process = thread.process();
     let usage = match a.int(0) {
-        0 | 1 => Usage::of(process.used(), process.space().resident_bytes()),
+        0 => Usage::of(process.used(), process.space().resident_bytes()),
+        RUSAGE_THREAD => Usage::of(used_by(thread), process.space().resident_bytes()),
         -1 => Usage::of(*process.children_used.lock(), 0),
         _ => return Err(Errno::EINVAL),
     };

@@ -1,7 +1,8 @@
 //! Reading clocks.
 
+use super::cpu_clock::CpuClock;
 use super::{TimeSpec, TimeVal, monotonic_ns, realtime_ns};
-use crate::{Arguments, Errno, Outcome, Process, Thread};
+use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use zerocopy::IntoBytes;
@@ -13,9 +14,9 @@ const COARSE_NS: u64 = 4_000_000;
 ///
 /// # Errors
 /// EINVAL for clocks that do not exist.
-pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
-    if clock < 0 {
-        return read_of_process(thread, clock);
+pub fn read(thread: &Arc<Thread>, clock: i32) -> Result<u64, Errno> {
+    if let Some(found) = CpuClock::find(thread, clock) {
+        return found?.now_ns().ok_or(Errno::EINVAL);
     }
     Ok(match clock as u32 {
         raw::CLOCK_REALTIME | raw::CLOCK_REALTIME_COARSE | raw::CLOCK_REALTIME_ALARM | raw::CLOCK_TAI => realtime_ns(),
@@ -24,32 +25,8 @@ pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
         | raw::CLOCK_MONOTONIC_COARSE
         | raw::CLOCK_BOOTTIME
         | raw::CLOCK_BOOTTIME_ALARM => monotonic_ns(),
-        // One activity a process: a thread's own time is not told apart yet.
-        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread.process()),
         _ => return Err(Errno::EINVAL),
     })
-}
-
-fn used_ns(process: &Process) -> u64 {
-    let used = process.used();
-    used.user_ns.saturating_add(used.system_ns)
-}
-
-/// Clocks of other processes and threads: the number's complement in the upper bits (clock_getcpuclockid).
-fn read_of_process(thread: &Thread, clock: i32) -> Result<u64, Errno> {
-    let id = !(clock >> 3);
-    if clock & 3 > 2 {
-        return Err(Errno::EINVAL);
-    }
-    let tree = thread.tenant().tree.lock();
-    let process = match (id, clock & 4 != 0) {
-        (0, _) => Some(thread.process().clone()),
-        (_, true) => tree.thread(id).map(|other| other.process().clone()),
-        (_, false) => tree.process(id),
-    };
-    drop(tree);
-    let process = process.ok_or(Errno::EINVAL)?;
-    Ok(used_ns(&process))
 }
 
 /// `clock_gettime(clock, time)`.

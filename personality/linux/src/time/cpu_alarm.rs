@@ -1,12 +1,13 @@
-//! Interval timers that count processor time (setitimer(2)): ITIMER_VIRTUAL the time in the program, ITIMER_PROF that in the kernel too.
+//! Timers that count processor time: ITIMER_VIRTUAL and ITIMER_PROF (setitimer(2)), and those of timer_create(2) on a clock of a process or
+//! thread.
 //!
-//! A timer that is set has one task. It sleeps for as long as all cores together could not use the rest up, so a timer costs a few looks and
-//! nothing for each call. The times are those of the bill.
+//! A timer that is set and tells somebody has one task. It sleeps for as long as its owner could not use the rest up on all its cores, so a
+//! timer costs a few looks and nothing for each call. An expiry whose notice waits still is counted ([`CpuAlarm::taken`]).
 
+use super::alarm::Told;
+use super::cpu_clock::CpuClock;
 use super::{NS_PER_S, cycles_from_now};
 use crate::Process;
-use crate::signal::info::SI_KERNEL;
-use crate::signal::{SignalInfo, number};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use gyre_message::wait::Either;
@@ -18,129 +19,148 @@ const PAUSE_NS_MIN: u64 = 4_000_000;
 /// The longest, ns: nothing is missed by it, as a new setting wakes the task.
 const PAUSE_NS_MAX: u64 = 60 * NS_PER_S;
 
-/// Which time is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Counted {
-    /// In the program: SIGVTALRM.
-    Program,
-    /// In the program and in the kernel: SIGPROF.
-    All,
+/// The expiries of a timer: times of its clock.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Times {
+    /// The next one, ns; `None` if it is not set.
+    pub(super) deadline_ns: Option<u64>,
+    /// Between two, ns; 0 for once.
+    pub(super) interval_ns: u64,
 }
 
-impl Counted {
-    fn used_ns(self, process: &Process) -> u64 {
-        let used = process.used();
-        match self {
-            Counted::Program => used.user_ns,
-            Counted::All => used.user_ns.saturating_add(used.system_ns),
-        }
-    }
-
-    fn signal(self) -> i32 {
-        match self {
-            Counted::Program => number::SIGVTALRM,
-            Counted::All => number::SIGPROF,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Default)]
-struct State {
-    /// The used time at which it expires next, ns.
-    deadline_ns: Option<u64>,
-    interval_ns: u64,
-    has_task: bool,
-}
-
-/// The outcome of a look at a timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Look {
-    /// It is not set; its task ends.
-    Stopped,
-    /// It has expired.
-    Expired,
-    /// So much time is left, ns.
-    Left(u64),
-}
-
-impl State {
-    /// Looks, and sets the next expiry after one. Expiries that passed meanwhile are one, as for a signal that waits already.
-    fn look(&mut self, used_ns: u64) -> Look {
-        let Some(deadline) = self.deadline_ns else {
-            self.has_task = false;
-            return Look::Stopped;
+impl Times {
+    /// Moves the next expiry behind `now_ns`; returns how many have passed.
+    fn forward(&mut self, now_ns: u64) -> u64 {
+        let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else { return 0 };
+        let Some(more) = now_ns.saturating_sub(deadline).checked_div(self.interval_ns) else {
+            self.deadline_ns = None;
+            return 1;
         };
-        if deadline > used_ns {
-            return Look::Left(deadline.saturating_sub(used_ns));
-        }
-        let passed = used_ns.saturating_sub(deadline).checked_div(self.interval_ns);
-        let next = |passed: u64| deadline.saturating_add(passed.saturating_add(1).saturating_mul(self.interval_ns));
-        self.deadline_ns = passed.map(next);
-        Look::Expired
+        let times = more.saturating_add(1);
+        self.deadline_ns = Some(deadline.saturating_add(times.saturating_mul(self.interval_ns)));
+        times
     }
+}
+
+/// A clock, and who is told.
+#[derive(Clone)]
+struct Watch {
+    clock: CpuClock,
+    told: Arc<dyn Told>,
+}
+
+#[derive(Default)]
+struct State {
+    times: Times,
+    /// `None` if it gives no notice, and expires only when it is looked at.
+    watch: Option<Watch>,
+    has_task: bool,
+    /// Expiries while the notice of an earlier one waited.
+    missed: u64,
 }
 
 /// A timer of processor time.
 #[derive(Default)]
-pub(super) struct ProcessorTimer {
+pub(super) struct CpuAlarm {
     state: ObjectLock<State>,
     changed: WaitQueue,
 }
 
-impl ProcessorTimer {
-    /// Returns the time that is left, if it is set, and the interval, ns.
-    pub(super) fn left(&self, process: &Process, counted: Counted) -> (Option<u64>, u64) {
-        let state = *self.state.lock();
-        let left = state.deadline_ns.map(|deadline| deadline.saturating_sub(counted.used_ns(process)).max(1));
-        (left, state.interval_ns)
+impl CpuAlarm {
+    /// Returns the time that is left at `now_ns` of its clock, if it is set, and the interval, ns.
+    pub(super) fn left(&self, now_ns: u64) -> (Option<u64>, u64) {
+        let mut times = self.state.lock().times;
+        times.forward(now_ns);
+        (times.deadline_ns.map(|deadline| deadline.saturating_sub(now_ns).max(1)), times.interval_ns)
+    }
+
+    /// Sets it: `told` is told of expiries by a task of `process`, as long as that lives.
+    pub(super) fn set(self: &Arc<Self>, process: &Arc<Process>, clock: CpuClock, times: Times, told: Arc<dyn Told>) {
+        let needs_task = self.renew(times, Some(Watch { clock, told }));
+        if needs_task {
+            // It waits for long, so it keeps no core.
+            let (alarm, owner) = (self.clone(), process.clone());
+            spawn_on(RESIDENT, process.activity(), Box::new(move || Box::pin(alarm.watch(owner))));
+        }
+    }
+
+    /// Sets one that gives no notice: it only counts.
+    pub(super) fn set_silent(&self, times: Times) {
+        self.renew(times, None);
     }
 
     /// Forgets the setting.
     pub(super) fn stop(&self) {
-        self.state.lock().deadline_ns = None;
+        self.renew(Times::default(), None);
+    }
+
+    /// Returns how often it has expired while its notice waited, which was taken now.
+    pub(super) fn taken(&self) -> u64 {
+        core::mem::take(&mut self.state.lock().missed)
+    }
+
+    /// Replaces the setting; returns whether it needs a task that it has not.
+    fn renew(&self, times: Times, watch: Option<Watch>) -> bool {
+        let mut state = self.state.lock();
+        let needs_task = watch.is_some() && !state.has_task;
+        let has_task = state.has_task || needs_task;
+        let before = core::mem::replace(&mut *state, State { times, watch, has_task, missed: 0 });
+        drop(state);
+        drop(before);
         self.changed.wake_all();
+        needs_task
     }
-}
 
-/// Sets the timer that `of` finds in a process; 0 stops it.
-pub(super) fn set(process: &Arc<Process>, counted: Counted, value_ns: u64, interval_ns: u64) {
-    let timer = process.interval_timers.processor(counted);
-    let deadline_ns = (value_ns > 0).then(|| counted.used_ns(process).saturating_add(value_ns));
-    let needs_task = {
-        let mut state = timer.state.lock();
-        let had_task = state.has_task;
-        *state = State { deadline_ns, interval_ns, has_task: had_task || deadline_ns.is_some() };
-        state.has_task && !had_task
-    };
-    timer.changed.wake_all();
-    if needs_task {
-        // It waits for long, so it keeps no core.
-        let watched = process.clone();
-        spawn_on(RESIDENT, process.activity(), Box::new(move || Box::pin(watch(watched, counted))));
-    }
-}
-
-/// Watches until the timer is stopped or the process ends.
-async fn watch(process: Arc<Process>, counted: Counted) {
-    let timer = process.interval_timers.processor(counted);
-    while !process.is_ending() {
-        let changed = timer.changed.wait();
-        let used_ns = counted.used_ns(&process);
-        let look = timer.state.lock().look(used_ns);
-        let left_ns = match look {
-            Look::Stopped => return,
-            Look::Expired => {
-                // One that waits already says the same.
-                let _ = process.send(SignalInfo::new(counted.signal(), SI_KERNEL));
-                0
+    /// Watches until the timer is stopped, or its clock or the process is gone.
+    async fn watch(self: Arc<Self>, process: Arc<Process>) {
+        loop {
+            let changed = self.changed.wait();
+            let Some(pause_ns) = self.look(&process) else { return };
+            let deadline = cycles_from_now(pause_ns.clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
+            let ended = process.ended.until(|| process.is_ending().then_some(()));
+            if let Either::Second(()) = select(select(sleep_until(deadline), changed), ended).await {
+                return;
             }
-            Look::Left(left_ns) => left_ns,
+        }
+    }
+
+    /// Tells of an expiry; returns how long there can be none, ns. `None` ends the task.
+    fn look(&self, process: &Process) -> Option<u64> {
+        let watch = self.watched()?;
+        let now_ns = watch.clock.now_ns().filter(|_| !process.is_ending());
+        let mut state = self.state.lock();
+        let Some(now_ns) = now_ns.filter(|_| state.watch.is_some()) else {
+            // Stopped meanwhile, or without a clock: it never expires.
+            (state.watch, state.has_task) = (None, false);
+            return None;
         };
-        let part_ns = left_ns.checked_div(gyre_machine::online_cores().count_ones().into()).unwrap_or(left_ns);
-        let deadline = cycles_from_now(part_ns.clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
-        let ended = process.ended.until(|| process.is_ending().then_some(()));
-        if let Either::Second(()) = select(select(sleep_until(deadline), changed), ended).await {
-            return;
+        let passed = state.times.forward(now_ns);
+        let left_ns = state.times.deadline_ns.map(|deadline| deadline.saturating_sub(now_ns));
+        if left_ns.is_none() {
+            (state.watch, state.has_task) = (None, false);
+        }
+        drop(state);
+        if passed > 0 {
+            self.tell(&watch, passed);
+        }
+        left_ns.map(|left_ns| left_ns.checked_div(watch.clock.cores()).unwrap_or(left_ns))
+    }
+
+    /// Returns the clock and who is told; without them the task ends, and the next setting makes another.
+    fn watched(&self) -> Option<Watch> {
+        let mut state = self.state.lock();
+        state.has_task = state.watch.is_some();
+        state.watch.clone()
+    }
+
+    fn tell(&self, watch: &Watch, passed: u64) {
+        let waits = watch.told.waits();
+        let missed = if waits { passed } else { passed.saturating_sub(1) };
+        let mut state = self.state.lock();
+        state.missed = state.missed.saturating_add(missed);
+        drop(state);
+        if !waits {
+            watch.told.tell();
         }
     }
 }
@@ -151,10 +171,19 @@ mod tests {
 
     #[test]
     fn a_timer_expires_at_its_time_and_counts_on_by_its_interval() {
-        let mut once = State { deadline_ns: Some(100), interval_ns: 0, has_task: true };
-        assert_eq!([once.look(40), once.look(100), once.look(200)], [Look::Left(60), Look::Expired, Look::Stopped]);
-        assert!(!once.has_task);
-        let mut again = State { deadline_ns: Some(100), interval_ns: 30, has_task: true };
-        assert_eq!([again.look(165), again.look(170)], [Look::Expired, Look::Left(20)]);
+        let mut once = Times { deadline_ns: Some(100), interval_ns: 0 };
+        assert_eq!([once.forward(40), once.forward(100), once.forward(200)], [0, 1, 0]);
+        let mut again = Times { deadline_ns: Some(100), interval_ns: 30 };
+        assert_eq!([again.forward(99), again.forward(165), again.forward(170)], [0, 3, 0]);
+        assert_eq!(again.deadline_ns, Some(190));
+    }
+
+    #[test]
+    fn one_that_tells_nobody_counts_when_it_is_looked_at() {
+        let alarm = CpuAlarm::default();
+        alarm.set_silent(Times { deadline_ns: Some(100), interval_ns: 30 });
+        assert_eq!(alarm.left(165), (Some(25), 30));
+        alarm.stop();
+        assert_eq!(alarm.left(165), (None, 0));
     }
 }

@@ -1,7 +1,8 @@
-//! Interval timers: setitimer, getitimer, alarm. Those that count processor time are in [`super::processor`].
+//! Interval timers: setitimer, getitimer, alarm. Those that count processor time are [`CpuAlarm`]s.
 
 use super::alarm::{Alarm, Told};
-use super::processor::{self, Counted, ProcessorTimer};
+use super::cpu_alarm::{CpuAlarm, Times};
+use super::cpu_clock::{CpuClock, Part};
 use super::{TimeVal, cycles_from_now, cycles_to_ns, ns_to_cycles};
 use crate::signal::info::SI_KERNEL;
 use crate::signal::{SignalInfo, number};
@@ -13,8 +14,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Default)]
 pub struct IntervalTimers {
     real: Arc<Alarm>,
-    program: ProcessorTimer,
-    all: ProcessorTimer,
+    program: Arc<CpuAlarm>,
+    all: Arc<CpuAlarm>,
 }
 
 impl IntervalTimers {
@@ -25,10 +26,10 @@ impl IntervalTimers {
         self.all.stop();
     }
 
-    pub(super) fn processor(&self, counted: Counted) -> &ProcessorTimer {
-        match counted {
-            Counted::Program => &self.program,
-            Counted::All => &self.all,
+    fn processor(&self, part: Part) -> &Arc<CpuAlarm> {
+        match part {
+            Part::Program => &self.program,
+            Part::All => &self.all,
         }
     }
 
@@ -50,28 +51,31 @@ struct Interval {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
     Real,
-    Processor(Counted),
+    Processor(Part),
 }
 
 impl Which {
     fn of(number: u32) -> Result<Which, Errno> {
         match number {
             0 => Ok(Which::Real),
-            1 => Ok(Which::Processor(Counted::Program)),
-            2 => Ok(Which::Processor(Counted::All)),
+            1 => Ok(Which::Processor(Part::Program)),
+            2 => Ok(Which::Processor(Part::All)),
             _ => Err(Errno::EINVAL),
         }
     }
 }
 
-fn show(process: &Process, which: Which) -> Interval {
+fn show(process: &Arc<Process>, which: Which) -> Interval {
     let timers = &process.interval_timers;
     let (left_ns, interval_ns) = match which {
         Which::Real => {
             let (left, interval) = timers.real.left();
             (left.map(cycles_to_ns), cycles_to_ns(interval))
         }
-        Which::Processor(counted) => timers.processor(counted).left(process, counted),
+        Which::Processor(part) => {
+            let now_ns = CpuClock::of_process(process, part).now_ns().unwrap_or(0);
+            timers.processor(part).left(now_ns)
+        }
     };
     Interval {
         interval: TimeVal::from_ns(interval_ns),
@@ -81,7 +85,13 @@ fn show(process: &Process, which: Which) -> Interval {
 
 fn set(process: &Arc<Process>, which: Which, value_ns: u64, interval_ns: u64) {
     match which {
-        Which::Processor(counted) => processor::set(process, counted, value_ns, interval_ns),
+        Which::Processor(part) if value_ns == 0 => process.interval_timers.processor(part).stop(),
+        Which::Processor(part) => {
+            let clock = CpuClock::of_process(process, part);
+            let deadline_ns = clock.now_ns().map(|now_ns| now_ns.saturating_add(value_ns));
+            let told = Arc::new(Profiled { process: Arc::downgrade(process), part });
+            process.interval_timers.processor(part).set(process, clock, Times { deadline_ns, interval_ns }, told);
+        }
         Which::Real if value_ns == 0 => process.interval_timers.real.stop(),
         Which::Real => {
             let deadline = cycles_from_now(value_ns);
@@ -103,6 +113,29 @@ impl Told for Alarmed {
 
     fn waits(&self) -> bool {
         self.0.upgrade().is_some_and(|process| process.signals.lock().pending.set().has(number::SIGALRM))
+    }
+}
+
+/// The process that gets SIGVTALRM or SIGPROF.
+struct Profiled {
+    process: Weak<Process>,
+    part: Part,
+}
+
+impl Told for Profiled {
+    fn tell(&self) {
+        let signal = match self.part {
+            Part::Program => number::SIGVTALRM,
+            Part::All => number::SIGPROF,
+        };
+        if let Some(process) = self.process.upgrade() {
+            // One that waits already says the same.
+            let _ = process.send(SignalInfo::new(signal, SI_KERNEL));
+        }
+    }
+
+    fn waits(&self) -> bool {
+        false
     }
 }
 

@@ -2,11 +2,14 @@
 
 pub mod alarm;
 pub mod clock;
+mod cpu_alarm;
+pub(crate) mod cpu_clock;
 pub mod cpu_limit;
 pub mod interval;
 pub mod posix;
-mod processor;
 pub mod sleep;
+pub(crate) mod thread_time;
+mod ticker;
 
 use crate::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -12,8 +12,9 @@
 //!
 //! The table's lock is held for a look alone; alarms and signals have locks of their own below it.
 
-use super::alarm::{Alarm, Told};
-use super::{TimeSpec, clock, cycles_from_now, cycles_to_ns, ns_to_cycles};
+use super::TimeSpec;
+use super::alarm::Told;
+use super::ticker::{Ticker, Wanted};
 use crate::file::pace::Pace;
 use crate::ipc::go_on;
 use crate::signal::places::{Sending, Taken};
@@ -52,13 +53,12 @@ struct Interval {
 }
 
 struct Timer {
-    clock: i32,
+    ticker: Ticker,
     /// `None` for SIGEV_NONE.
     signal: Option<i32>,
     value: u64,
     /// The thread that gets the signal; the process if there is none.
     target: Option<Weak<Thread>>,
-    alarm: Arc<Alarm>,
     overrun: AtomicI32,
     /// By which its signal comes.
     _place: Taken,
@@ -109,13 +109,13 @@ impl PosixTimers {
 
     fn stop_one(&self) -> bool {
         let timer = self.table.lock().timers.pop_first();
-        timer.inspect(|(_, timer)| timer.alarm.stop()).is_some()
+        timer.inspect(|(_, timer)| timer.ticker.stop()).is_some()
     }
 
     /// Notes that the signal of a timer was taken: it counts on. Returns how often it has expired meanwhile.
     pub fn taken(&self, id: i32) -> i32 {
         let missed = |timer: &Timer| {
-            let missed = i32::try_from(timer.alarm.taken()).unwrap_or(i32::MAX);
+            let missed = i32::try_from(timer.ticker.taken()).unwrap_or(i32::MAX);
             timer.overrun.store(missed, Ordering::Relaxed);
             missed
         };
@@ -133,13 +133,13 @@ impl PosixTimers {
 
 /// `timer_create(clock, event, id)`.
 pub async fn timer_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    clock::read(thread, a.int(0))?;
+    let ticker = Ticker::new(thread, a.int(0))?;
     let event = match a.word(1) {
         0 => None,
         address => Some(thread.read_struct::<Event>(address).await?),
     };
     let place = thread.process().place_for_timer()?;
-    let id = thread.process().timers.table.lock().add(|id| make(thread, a.int(0), id, event, place))?;
+    let id = thread.process().timers.table.lock().add(|id| make(thread, ticker, id, event, place))?;
     let written = thread.write_struct(a.word(2), &id).await;
     if written.is_err() {
         drop(thread.process().timers.take(id));
@@ -147,7 +147,7 @@ pub async fn timer_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     written.map(|()| 0)
 }
 
-fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>, place: Taken) -> Result<Timer, Errno> {
+fn make(thread: &Arc<Thread>, ticker: Ticker, id: i32, event: Option<Event>, place: Taken) -> Result<Timer, Errno> {
     let event = event.unwrap_or(Event {
         value: id as u64,
         signal: number::SIGALRM,
@@ -169,22 +169,14 @@ fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>, place: 
             Some(Arc::downgrade(target.ok_or(Errno::EINVAL)?))
         }
     };
-    Ok(Timer {
-        clock,
-        signal,
-        value: event.value,
-        target,
-        alarm: Arc::default(),
-        overrun: AtomicI32::new(0),
-        _place: place,
-    })
+    Ok(Timer { ticker, signal, value: event.value, target, overrun: AtomicI32::new(0), _place: place })
 }
 
-fn show(timer: &Timer) -> Interval {
-    let (left, interval) = timer.alarm.left();
+fn show(ticker: &Ticker) -> Interval {
+    let (left_ns, interval_ns) = ticker.left_ns();
     Interval {
-        interval: TimeSpec::from_ns(cycles_to_ns(interval)),
-        value: TimeSpec::from_ns(left.map_or(0, |left| cycles_to_ns(left).max(1))),
+        interval: TimeSpec::from_ns(interval_ns),
+        value: TimeSpec::from_ns(left_ns.map_or(0, |left_ns| left_ns.max(1))),
     }
 }
 
@@ -215,15 +207,11 @@ impl Told for Signalled {
     }
 }
 
-/// Arms a timer.
-fn arm(thread: &Arc<Thread>, id: i32, timer: &Timer, deadline: u64, interval: u64) {
-    match timer.signal {
-        None => timer.alarm.set_silent(deadline, interval),
-        Some(signal) => {
-            let info = SignalInfo::timer(signal, id, 0, timer.value);
-            let told = Signalled { process: Arc::downgrade(thread.process()), target: timer.target.clone(), info };
-            timer.alarm.set(deadline, interval, told);
-        }
+impl Timer {
+    /// Returns whom it tells; `None` for SIGEV_NONE.
+    fn told(&self, process: &Arc<Process>, id: i32) -> Option<Signalled> {
+        let info = SignalInfo::timer(self.signal?, id, 0, self.value);
+        Some(Signalled { process: Arc::downgrade(process), target: self.target.clone(), info })
     }
 }
 
@@ -232,26 +220,26 @@ pub async fn timer_settime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let id = a.int(0);
     let new: Interval = thread.read_struct(a.word(2)).await?;
     let (value, interval) = (new.value.ns()?, new.interval.ns()?);
-    let absolute = a.unsigned(1) & raw::TIMER_ABSTIME != 0;
-    let timers = &thread.process().timers;
-    let clock = timers.with(id, |timer| timer.clock)?;
-    let now = if absolute { clock::read(thread, clock)? } else { 0 };
-    let before = timers.with(id, |timer| {
-        let before = show(timer);
-        match value {
-            0 => timer.alarm.stop(),
-            _ => arm(thread, id, timer, cycles_from_now(value.saturating_sub(now)), ns_to_cycles(interval)),
-        }
-        before
-    })?;
+    let is_absolute = a.unsigned(1) & raw::TIMER_ABSTIME != 0;
+    let process = thread.process();
+    let (ticker, told) = process.timers.with(id, |timer| (timer.ticker.clone(), timer.told(process, id)))?;
+    let before = show(&ticker);
+    match value {
+        0 => ticker.stop(),
+        value_ns => ticker.set(thread, Wanted { value_ns, interval_ns: interval, is_absolute }, told)?,
+    }
+    // Another thread has deleted it meanwhile.
+    if process.timers.with(id, |_| ()).is_err() {
+        ticker.stop();
+    }
     thread.write_optional(a.word(3), &before).await?;
     Ok(0)
 }
 
 /// `timer_gettime(id, value)`.
 pub async fn timer_gettime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let shown = thread.process().timers.with(a.int(0), show)?;
-    thread.write_struct(a.word(1), &shown).await?;
+    let ticker = thread.process().timers.with(a.int(0), |timer| timer.ticker.clone())?;
+    thread.write_struct(a.word(1), &show(&ticker)).await?;
     Ok(0)
 }
 
@@ -264,6 +252,6 @@ pub fn timer_getoverrun(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `timer_delete(id)`.
 pub fn timer_delete(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let timer = thread.process().timers.take(a.int(0));
-    timer.ok_or(Errno::EINVAL)?.alarm.stop();
+    timer.ok_or(Errno::EINVAL)?.ticker.stop();
     Ok(0)
 }

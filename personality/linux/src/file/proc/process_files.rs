@@ -15,6 +15,7 @@ use super::view::{ProcessView, Processes};
 use super::{Node, ProcFs, decimal, network};
 use crate::credentials::Capabilities;
 use crate::file::open_file::OpenFile;
+use crate::tenant::Consumption;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -95,6 +96,7 @@ kinds! {
     61 MountFigures "mountstats" File 0o400,
     62 Io "io" File 0o400,
     63 ThreadIo "" File 0o400,
+    64 ThreadStat "" File 0o444,
 }
 
 /// The name spaces of a process; all of a tenant's processes are in the same ones.
@@ -105,8 +107,9 @@ const NAMESPACE_FIRST: u64 = 4_026_531_840;
 
 /// A thread's directory has no such name: else it would hold itself.
 const TASKS: &[u8] = b"task";
-/// A thread's file of this name has other figures than its process's.
+/// A thread's files of these names have other figures than its process's.
 const IO: &[u8] = b"io";
+const STAT: &[u8] = b"stat";
 
 fn file(id: i32, kind: Kind) -> Node {
     Node::Process { id, kind, descriptor: 0 }
@@ -125,6 +128,7 @@ pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     match kind {
         Kind::Directory => in_list(NAMES),
         Kind::Task if name == IO => Some(file(id, Kind::ThreadIo)),
+        Kind::Task if name == STAT => Some(file(id, Kind::ThreadStat)),
         Kind::Task => in_list(NAMES).filter(|_| name != TASKS),
         Kind::Network => Some(Node::Process { id, kind: Kind::NetworkFile, descriptor: network::number(name)? }),
         Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
@@ -211,7 +215,8 @@ pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8
 /// Returns the text of a file.
 pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     Ok(match kind {
-        Kind::Stat => stat(view).into_bytes(),
+        Kind::Stat => stat(view, view.used).into_bytes(),
+        Kind::ThreadStat => stat(view, view.used_by_thread).into_bytes(),
         Kind::CommandLine => view.arguments.clone(),
         Kind::Comm => [&view.name[..], b"\n"].concat(),
         Kind::Limits => limits(view).into_bytes(),
@@ -227,7 +232,8 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::Cgroup => b"0::/\n".to_vec(),
         Kind::CpuSet => b"/\n".to_vec(),
         Kind::SchedulerFigures => {
-            format!("{} {} 0\n", view.user_ns.saturating_add(view.system_ns), view.waited_ns).into_bytes()
+            format!("{} {} 0\n", view.used.user_ns.saturating_add(view.used.system_ns), view.used.waited_ns)
+                .into_bytes()
         }
         Kind::Io => proc.processes().and_then(|all| all.io(view.process)).ok_or(FileError::NotFound)?.into_bytes(),
         Kind::ThreadIo => {
@@ -262,8 +268,8 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
     })
 }
 
-/// Returns the 52 fields of proc(5).
-fn stat(view: &ProcessView) -> String {
+/// Returns the 52 fields of proc(5), with the processor time of the process or of one thread.
+fn stat(view: &ProcessView, used: Consumption) -> String {
     let name = String::from_utf8_lossy(&view.name);
     let (faults, major) = view.faults;
     let minor = faults.saturating_sub(major);
@@ -274,8 +280,8 @@ fn stat(view: &ProcessView) -> String {
         view.parent,
         view.group_id,
         view.session,
-        ticks(view.user_ns),
-        ticks(view.system_ns),
+        ticks(used.user_ns),
+        ticks(used.system_ns),
         view.threads,
         ticks(view.started_ns),
         view.virtual_bytes,

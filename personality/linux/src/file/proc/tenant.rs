@@ -18,6 +18,7 @@ use crate::file::context::FileContext;
 use crate::ipc;
 use crate::task::{io_figures, shortage, system};
 use crate::tenant::{CacheUse, DiskUse};
+use crate::time::cpu_clock::used_by;
 use crate::time::cycles_to_ns;
 use crate::{Process, Tenant};
 use alloc::string::String;
@@ -66,11 +67,16 @@ impl Processes for Tenant {
         };
         let mut view = describe(&process);
         view.thread = id;
+        view.state = letter.unwrap_or('S');
         if let Some(thread) = thread {
+            view.used_by_thread = used_by(&thread);
+            // Of several threads each has a state of its own, also the first one, whose the process's files show.
+            if view.threads > 1 && matches!(view.state, 'R' | 'S') {
+                view.state = if thread.is_running() { 'R' } else { 'S' };
+            }
             let name = *thread.name.lock();
             view.name = name.iter().copied().take_while(|byte| *byte != 0).collect();
         }
-        view.state = letter.unwrap_or('S');
         view.parent = parent.unwrap_or(0);
         view.group_id = group_id.unwrap_or(0);
         view.session = session.unwrap_or(0);
@@ -234,14 +240,12 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         threads: process.threads.lock().len(),
         virtual_bytes: space.mapped_bytes(),
         resident_bytes: space.resident_bytes(),
-        user_ns: used.user_ns,
-        system_ns: used.system_ns,
+        used,
         started_ns: cycles_to_ns(process.started_cycles),
         faults: (count(&space.counters.faults), count(&space.counters.faults_waited)),
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
         signals: [process.signals.lock().pending.set().0, blocked, ignored.0, caught.0],
         out_of_memory_adjustment: process.out_of_memory_adjustment.load(Ordering::Relaxed),
-        waited_ns: used.waited_ns,
         timer_slack_ns: first.map_or(0, |thread| thread.timer_slack_ns.load(Ordering::Relaxed)),
         tenant: process.tenant().activity().index() as u32,
         signal_places: (process.signal_places_taken(), limits.get(linux_raw_sys::general::RLIMIT_SIGPENDING).soft),

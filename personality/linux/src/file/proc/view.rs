@@ -4,7 +4,7 @@ use super::tree::Name;
 use crate::credentials::Credentials;
 use crate::file::context::FileContext;
 use crate::ipc;
-use crate::tenant::{CacheUse, DiskUse};
+use crate::tenant::{CacheUse, Consumption, DiskUse};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -44,10 +44,10 @@ pub struct ProcessView {
     pub virtual_bytes: u64,
     /// Resident bytes.
     pub resident_bytes: u64,
-    /// Time in the program, ns.
-    pub user_ns: u64,
-    /// Time in the kernel, ns.
-    pub system_ns: u64,
+    /// Consumption of all its threads.
+    pub used: Consumption,
+    /// Processor time of the thread that was asked for.
+    pub used_by_thread: Consumption,
     /// Start, ns since the machine started.
     pub started_ns: u64,
     /// Page faults: all, and of them those that waited for a page of a file.
@@ -62,8 +62,6 @@ pub struct ProcessView {
     pub signals: [u64; 4],
     /// The adjustment of its score if the tenant is out of memory, -1000 to 1000.
     pub out_of_memory_adjustment: i32,
-    /// Time that its threads waited for a core, ns.
-    pub waited_ns: u64,
     /// PR_SET_TIMERSLACK of its first thread, ns.
     pub timer_slack_ns: u64,
     /// The number of its tenant, of which its name spaces are made.

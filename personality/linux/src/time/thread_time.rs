@@ -1,0 +1,97 @@
+//! The processor time of one thread: of its program, and of its calls as far as its own task does them. Work that resources do for it is on
+//! the bill of its process alone, as on Linux the time of kernel threads is in no thread's.
+//!
+//! Its task alone writes, at the beginning and the end of each turn; others may look at any time. A look between two words of a change is made
+//! again (Lameter, "Effective synchronization on Linux/NUMA systems", 2005: sequence locks).
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Looks that are made at most: a change is a few instructions long.
+const LOOKS_MAX: u32 = 16;
+
+/// The time of a thread, cycles.
+#[derive(Default)]
+pub(crate) struct ThreadTime {
+    /// Odd while the words change.
+    changes: AtomicU64,
+    /// The beginning of the turn; 0 between turns.
+    begun: AtomicU64,
+    /// The sum of all turns before.
+    used: AtomicU64,
+}
+
+impl ThreadTime {
+    /// Notes that a turn begins.
+    pub(crate) fn begin(&self, now: u64) {
+        self.change(now, self.used.load(Ordering::Relaxed));
+    }
+
+    /// Notes that the turn ends.
+    pub(crate) fn end(&self, now: u64) {
+        let begun = self.begun.load(Ordering::Relaxed);
+        let used = self.used.load(Ordering::Relaxed);
+        self.change(0, used.saturating_add(now.saturating_sub(begun)));
+    }
+
+    fn change(&self, begun: u64, used: u64) {
+        let changes = self.changes.load(Ordering::Relaxed);
+        self.changes.store(changes.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.begun.store(begun, Ordering::Relaxed);
+        self.used.store(used, Ordering::Relaxed);
+        self.changes.store(changes.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Returns the cycles used so far, those of a turn under way too.
+    pub(crate) fn cycles(&self, now: impl Fn() -> u64) -> u64 {
+        let mut seen = 0;
+        for _ in 0..LOOKS_MAX {
+            let changes = self.changes.load(Ordering::Acquire);
+            let (begun, used) = (self.begun.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
+            let turn = if begun == 0 { 0 } else { now().saturating_sub(begun) };
+            seen = used.saturating_add(turn);
+            fence(Ordering::Acquire);
+            if changes & 1 == 0 && self.changes.load(Ordering::Relaxed) == changes {
+                break;
+            }
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_add_up_and_one_under_way_counts() {
+        let time = ThreadTime::default();
+        assert_eq!(time.cycles(|| 50), 0);
+        time.begin(100);
+        assert_eq!(time.cycles(|| 130), 30);
+        time.end(140);
+        assert_eq!(time.cycles(|| 1000), 40);
+        time.begin(1000);
+        assert_eq!(time.cycles(|| 1005), 45);
+    }
+
+    #[test]
+    fn it_never_goes_back_for_one_who_looks_from_elsewhere() {
+        let (time, clock) = (ThreadTime::default(), AtomicU64::new(1));
+        let tick = || clock.fetch_add(1, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    time.begin(tick());
+                    time.end(tick());
+                }
+            });
+            let mut last = 0;
+            for _ in 0..20_000 {
+                let seen = time.cycles(|| clock.load(Ordering::SeqCst));
+                assert!(seen >= last, "{seen} after {last}");
+                last = seen;
+            }
+        });
+    }
+}
