@@ -5,6 +5,7 @@ pub mod harmless;
 mod latency;
 pub mod metrics;
 pub mod page;
+mod roster;
 pub mod sample;
 pub mod sampler;
 pub mod terminal;

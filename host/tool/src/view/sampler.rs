@@ -27,6 +27,7 @@ use tokio::sync::broadcast;
 use super::{
     goals::Goals,
     latency::{self, Answers},
+    roster::Roster,
     sample::{self, Sample, Window},
 };
 use crate::{
@@ -54,8 +55,10 @@ pub struct Sources {
     pub link_bits_per_second: Option<u64>,
     /// The wire, if this program holds it.
     pub wire: Option<Arc<Counters>>,
-    /// The kernel instances: the only one, or the supervisor and its zones.
-    pub instances: Vec<Source>,
+    /// The agents of the kernel instances: the only one, or the supervisor and its zones.
+    pub agents: Vec<Agent>,
+    /// Which zone each of them is.
+    pub roster: Arc<Roster>,
     /// The last line of each zone's console, if this program follows them.
     pub lines: LastLines,
 }
@@ -78,30 +81,15 @@ impl LastLines {
     }
 }
 
-/// One kernel instance as a source.
-pub struct Source {
-    /// The zone; none for the supervisor.
-    pub zone: Option<String>,
-    /// Names and shares of its tenants, the system tenant first.
-    pub shares: Vec<(String, u32)>,
-    /// Its agent.
-    pub agent: Agent,
-}
-
 impl Sources {
     /// Makes the sources for all instances of a machine.
     pub fn of(machine: &str, instances: &Instances) -> Self {
-        let source = |one: &Instance| Source {
-            zone: one.zone.clone(),
-            shares: one.tenants.clone(),
-            agent: instances.agent(one),
-        };
-        let instances = instances.all.iter().map(source).collect();
         Self {
             machine: machine.to_owned(),
             link_bits_per_second: None,
             wire: None,
-            instances,
+            agents: instances.all.iter().map(|one| instances.agent(one)).collect(),
+            roster: Roster::of(instances),
             lines: LastLines::default(),
         }
     }
@@ -124,8 +112,8 @@ pub struct Sampler {
     goals: Mutex<Option<Goals>>,
     /// The answers of tenants between the last two words on goals, of each instance by its zone.
     answers: Mutex<BTreeMap<Option<String>, BTreeMap<String, Answers>>>,
-    /// The instances' zones.
-    names: Vec<Option<String>>,
+    /// Which zone each instance is; none if there is nothing to look at.
+    roster: Option<Arc<Roster>>,
     is_over: AtomicBool,
     /// Troubles that the figures do not show.
     told: Mutex<Vec<String>>,
@@ -189,29 +177,29 @@ impl Sampler {
         let sampler = Arc::new(Self {
             machine: sources.machine.clone(),
             history: Mutex::default(),
-            voices: sources.instances.iter().map(|_| Voice::default()).collect(),
+            voices: sources.agents.iter().map(|_| Voice::default()).collect(),
             zones: Mutex::default(),
             goals: Mutex::default(),
             answers: Mutex::default(),
-            names: sources.instances.iter().map(|source| source.zone.clone()).collect(),
+            roster: Some(sources.roster.clone()),
             is_over: AtomicBool::new(false),
             told: Mutex::default(),
             news: broadcast::channel(16).0,
         });
         // Each agent in a thread of its own: an instance that does not answer must not stop the wire's clock, nor another's.
-        for (index, source) in sources.instances.iter().enumerate() {
-            let (figures, agent) = (sampler.clone(), source.agent.clone());
+        for (index, agent) in sources.agents.iter().enumerate() {
+            let (figures, agent) = (sampler.clone(), agent.clone());
             spawn("agent", move || {
                 figures.ask_first(index, &agent);
                 figures.each_second(|| figures.ask(index, &agent));
             })?;
         }
-        if let [supervisor, _, ..] = &sources.instances[..] {
-            let (zones, agent) = (sampler.clone(), supervisor.agent.clone());
+        if let [supervisor, _, ..] = &sources.agents[..] {
+            let (zones, agent) = (sampler.clone(), supervisor.clone());
             spawn("zones", move || zones.each_second(|| zones.ask_zones(&agent)))?;
         }
-        for (index, source) in sources.instances.iter().enumerate() {
-            let (goals, agent) = (sampler.clone(), source.agent.clone());
+        for (index, agent) in sources.agents.iter().enumerate() {
+            let (goals, agent) = (sampler.clone(), agent.clone());
             spawn("goals", move || goals.follow_goals(index, &agent))?;
         }
         let samples = sampler.clone();
@@ -228,7 +216,7 @@ impl Sampler {
             zones: Mutex::default(),
             goals: Mutex::default(),
             answers: Mutex::default(),
-            names: vec![],
+            roster: None,
             is_over: AtomicBool::new(true),
             told: Mutex::default(),
             news: broadcast::channel(1).0,
@@ -256,12 +244,16 @@ impl Sampler {
     /// Returns the last two answers of each instance.
     pub fn looks(&self) -> Vec<Look> {
         let before = |voice: &Voice| voice.before.lock().ok().and_then(|before| before.clone());
-        let look = |(voice, zone): (&Voice, &Option<String>)| Look {
-            zone: zone.clone(),
+        let look = |(index, voice): (usize, &Voice)| Look {
+            zone: self.zone(index),
             before: before(voice),
             last: voice.last(),
         };
-        self.voices.iter().zip(&self.names).map(look).collect()
+        self.voices.iter().enumerate().map(look).collect()
+    }
+
+    fn zone(&self, index: usize) -> Option<String> {
+        self.roster.as_ref().and_then(|roster| roster.zone(index))
     }
 
     /// Returns all samples that are kept, the oldest first.
@@ -330,6 +322,7 @@ impl Sampler {
     }
 
     fn look(&self, sources: &Sources) -> Before {
+        sources.roster.look();
         Before {
             at: Instant::now(),
             wire: sources.wire.as_ref().map(|wire| wire.read()),
@@ -338,11 +331,13 @@ impl Sampler {
     }
 
     fn zones_now(&self, sources: &Sources, now: &Before) -> Vec<sample::Zone> {
-        let zones = self.zones().unwrap_or_default();
+        let (zones, roster) = (self.zones().unwrap_or_default(), sources.roster.now());
         let of = |view: &View| {
-            let at = sources.instances.iter().position(|source| source.zone.as_ref() == Some(&view.name));
+            let at = roster.iter().position(|one| one.zone.as_ref() == Some(&view.name));
             let snapshot = at.and_then(|at| now.machines.get(at)?.as_ref());
-            let last_line = sources.lines.of(&view.name);
+            // The console of a place keeps the place's name.
+            let place = at.and_then(|at| roster.get(at)?.place.as_ref());
+            let last_line = sources.lines.of(place.unwrap_or(&view.name));
             sample::Zone { bill: snapshot.map(Bill::of), last_line, ..sample::Zone::of(view) }
         };
         zones.zones.iter().map(of).collect()
@@ -383,13 +378,13 @@ impl Sampler {
     /// Asks an instance for goals and answers: seldom while nobody has a goal and nobody watches, as each answer costs the machine something.
     /// Goals are those of the first instance.
     fn follow_goals(&self, index: usize, agent: &Agent) {
-        let zone = self.names.get(index).cloned().flatten();
         let mut before: Option<gyre_contract::goals::Goals> = None;
         while !self.is_over() {
+            let zone = self.zone(index);
             let shown = agent.goals().ok();
             let goals = shown.as_ref().and_then(Goals::of);
             if let (Some(before), Some(now), Ok(mut answers)) = (&before, &shown, self.answers.lock()) {
-                answers.insert(zone.clone(), latency::between(before, &now.goals));
+                answers.insert(zone, latency::between(before, &now.goals));
             }
             before = shown.map(|shown| shown.goals);
             let is_watched = goals.is_some() || self.news.receiver_count() > 0;
@@ -425,20 +420,21 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 fn sample(sources: &Sources, started: Instant, before: &Before, now: &Before) -> Sample {
-    let of = |(index, source): (usize, &Source)| {
+    let roster = sources.roster.now();
+    let of = |(index, instance): (usize, &Instance)| {
         let machine = |looked: &'_ Before| looked.machines.get(index).and_then(Option::as_ref).cloned();
         let (earlier, later) = (machine(before), machine(now));
         Sample::of(&Window {
-            zone: source.zone.as_deref(),
+            zone: instance.zone.as_deref(),
             at_s: (now.at - started).as_secs_f64(),
             seconds: (now.at - before.at).as_secs_f64(),
-            shares: &source.shares,
+            shares: &instance.tenants,
             link_bits_per_second: sources.link_bits_per_second,
             wire: before.wire.as_deref().zip(now.wire.as_deref()),
             machine: earlier.as_ref().zip(later.as_ref()).filter(|(before, now)| now.uptime_ns > before.uptime_ns),
         })
     };
-    let mut parts = sources.instances.iter().enumerate().map(of);
+    let mut parts = roster.iter().enumerate().map(of);
     let first = parts.next().unwrap_or_default();
     first.join(parts)
 }
