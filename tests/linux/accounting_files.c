@@ -265,6 +265,19 @@ static void charged(void) {
     CHECK(status_of(child) == 0 && kib_of(STAT, "\npgfault ") - faults >= 8 && kib_of(STAT, "\npgmajfault ") >= waited);
 }
 
+// The disk of a number has read as much as was told of it before, in sectors of 512 bytes.
+static void disk_has_read(unsigned major, unsigned minor, long bytes) {
+    unsigned own[2];
+    long reads, sectors;
+    contents("/proc/diskstats");
+    for (char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL)
+        if (sscanf(line, "%u %u %*s %ld %*d %ld", &own[0], &own[1], &reads, &sectors) == 4 && own[0] == major && own[1] == minor) {
+            CHECK(reads > 0 && sectors >= bytes / 512);
+            return;
+        }
+    CHECK(!"the disk is in diskstats");
+}
+
 // Linux has these files at the root of its hierarchy only if it is a container's: elsewhere this is not tried.
 static void groups(void) {
     if (access("/sys/fs/cgroup/io.stat", R_OK) != 0 || access("/sys/fs/cgroup/memory.current", R_OK) != 0) {
@@ -284,8 +297,10 @@ static void groups(void) {
     contents("/sys/fs/cgroup/io.stat");
     unsigned major, minor;
     long bytes[2];
-    if (*text)
+    if (*text) {
         CHECK(sscanf(text, "%u:%u rbytes=%ld wbytes=%ld rios=", &major, &minor, &bytes[0], &bytes[1]) == 4 && bytes[0] > 0);
+        disk_has_read(major, minor, bytes[0]);
+    }
     done("groups");
 }
 

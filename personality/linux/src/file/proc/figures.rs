@@ -1,4 +1,5 @@
-//! The memory and the disks of a tenant in figures: /proc/meminfo, and the cgroup's memory.stat and io.stat (cgroups(7), version 2).
+//! The memory and the disks of a tenant in figures: /proc/meminfo, /proc/diskstats, and the cgroup's memory.stat and io.stat (cgroups(7),
+//! version 2).
 //!
 //! Only what is known to the byte is shown. Memory without a disk is counted where it is taken: by each tmpfs (with memfd), and by segments and
 //! shared anonymous mappings. `file` and `Cached` hold the pages of files on disks and those too, as on Linux. `anon` divides each page among
@@ -10,6 +11,7 @@
 //! and inactive pages (there are none), discards (no request of that kind is made).
 
 use super::ProcFs;
+use crate::file::mount::Mount;
 use crate::tenant::{CacheUse, DiskUse};
 use alloc::format;
 use alloc::string::String;
@@ -17,6 +19,8 @@ use gyre_address_space::FRACTION_BITS;
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
+/// The unit of diskstats.
+const SECTOR_BYTES: u64 = 512;
 
 /// Returns a line of meminfo.
 pub(super) fn memory_line(name: &str, bytes: u64) -> String {
@@ -75,15 +79,29 @@ pub(super) async fn memory_stat(proc: &ProcFs) -> String {
 
 /// Returns the text of io.stat: a line for each disk, by the number that stat(2) shows of its files.
 pub(super) fn io_stat(proc: &ProcFs) -> String {
-    let disks = proc.processes().map(|processes| processes.disks()).unwrap_or_default();
-    let mounts = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
-    let line = |disk: &DiskUse| {
-        let mount = mounts.iter().find(|mount| mount.path == disk.path)?;
+    of_disks(proc, |mount, disk| {
         let DiskUse { read_bytes, written_bytes, reads, writes, .. } = disk;
         let id = mount.id;
-        Some(format!("0:{id} rbytes={read_bytes} wbytes={written_bytes} rios={reads} wios={writes} dbytes=0 dios=0\n"))
-    };
-    disks.iter().filter_map(line).collect()
+        format!("0:{id} rbytes={read_bytes} wbytes={written_bytes} rios={reads} wios={writes} dbytes=0 dios=0\n")
+    })
+}
+
+/// Returns the text of diskstats (Linux: Documentation/admin-guide/iostats.rst). Times are not counted, and 0.
+pub(super) fn disk_stats(proc: &ProcFs) -> String {
+    of_disks(proc, |mount, disk| {
+        let (read, written) = (disk.read_bytes / SECTOR_BYTES, disk.written_bytes / SECTOR_BYTES);
+        let DiskUse { reads, writes, .. } = disk;
+        let name = if mount.covers.is_none() { "root".into() } else { format!("disk{}", mount.id) };
+        format!("{:4} {:7} {name} {reads} 0 {read} 0 {writes} 0 {written} 0 0 0 0 0 0 0 0 0 0\n", 0, mount.id)
+    })
+}
+
+/// Returns a line for each disk of a tenant.
+fn of_disks(proc: &ProcFs, line: impl Fn(&Mount, &DiskUse) -> String) -> String {
+    let disks = proc.processes().map(|processes| processes.disks()).unwrap_or_default();
+    let mounts = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
+    let of = |disk: &DiskUse| Some(line(mounts.iter().find(|mount| mount.path == disk.path)?, disk));
+    disks.iter().filter_map(of).collect()
 }
 
 fn cache(proc: &ProcFs) -> CacheUse {

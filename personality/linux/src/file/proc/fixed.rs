@@ -39,7 +39,7 @@ const ROWS: &[Row] = &[
     ("cmdline", Text(|_| "\n".into())),
     ("cpuinfo", Text(cpuinfo)),
     ("devices", Text(|_| DEVICES.into())),
-    ("diskstats", Text(|_| String::new())),
+    ("diskstats", Text(figures::disk_stats)),
     ("filesystems", Text(|_| "nodev\tproc\nnodev\tsysfs\nnodev\ttmpfs\nnodev\tcgroup2\n\text2\n".into())),
     ("loadavg", Text(loadavg)),
     ("meminfo", Waits(|proc| Box::pin(figures::meminfo(proc)))),

@@ -78,6 +78,7 @@ fn memory_without_a_disk_is_shared_memory_as_long_as_somebody_holds_it() {
         assert_eq!((of("anon_thp "), of("file_writeback ")), (0, 0));
         assert!(of("file_mapped ") >= 3 * PAGE, "a file in memory");
         assert_eq!(text(user, "/sys/fs/cgroup/io.stat").await, "", "it has no disk");
+        assert_eq!(text(user, "/proc/diskstats").await, "", "it has no disk");
     });
 }
 
