@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define FRAME_MAX 1514
@@ -62,7 +64,10 @@ static void turn(uint8_t *a, uint8_t *b, size_t bytes) {
 static void answer(int card, size_t bytes) {
     memcpy(frame.head.to, frame.head.from, 6);
     memcpy(frame.head.from, own_mac, 6);
-    if (write(card, &frame, bytes) != (ssize_t)bytes) fail("write");
+    /* In three parts, of which one is empty: the card takes them as one frame. */
+    size_t head = sizeof frame.head;
+    struct iovec parts[] = {{&frame, head}, {NULL, 0}, {frame.bytes + head, bytes - head}};
+    if (writev(card, parts, 3) != (ssize_t)bytes) fail("writev");
 }
 
 static void on_arp(int card, size_t bytes) {
@@ -109,10 +114,17 @@ static void refusals(int card, const char *path) {
     if (write(card, &frame, 13) != -1 || errno != EINVAL) fail("a frame that is too short");
     if (write(card, &frame, FRAME_MAX + 1) != -1 || errno != EINVAL) fail("a frame that is too long");
     if (write(card, (void *)8, 60) != -1 || errno != EFAULT) fail("a wild address");
+    struct iovec long_parts[] = {{&frame, 1000}, {&frame, FRAME_MAX - 999}};
+    if (writev(card, long_parts, 2) != -1 || errno != EINVAL) fail("a frame that is too long in two parts");
+    if (readv(card, long_parts, 1025) != -1 || errno != EINVAL) fail("too many parts");
+    if (writev(card, (void *)8, 2) != -1 || errno != EFAULT) fail("wild parts");
     if (lseek(card, 0, SEEK_SET) != -1 || errno != EINVAL) fail("a position");
     int other = open(path, O_RDWR | O_NONBLOCK);
     if (other < 0) fail("a second opening");
     if (read(other, &frame, sizeof frame) != -1 || errno != EAGAIN) fail("a read that does not wait");
+    struct pollfd both[] = {{card, POLLIN, -1}, {-1, POLLIN, -1}}, out = {other, POLLIN | POLLOUT, 0};
+    if (poll(both, 2, 30) != 0 || both[0].revents || both[1].revents) fail("poll without a frame");
+    if (poll(&out, 1, -1) != 1 || out.revents != POLLOUT) fail("poll for room");
     if (close(other) != 0) fail("close");
 }
 
@@ -128,8 +140,11 @@ int main(int count, char **arguments) {
     refusals(card, arguments[1]);
     for (int i = 0; i < 6; i++) printf("%02x%s", own_mac[i], i < 5 ? ":" : "\n");
     for (long frames = 0;; frames++) {
-        ssize_t bytes = read(card, &frame, sizeof frame);
-        if (bytes < 0) fail("read");
+        struct pollfd waits = {card, POLLIN, 0};
+        if (poll(&waits, 1, -1) != 1 || waits.revents != POLLIN) fail("poll");
+        struct iovec parts[] = {{&frame, 14}, {frame.bytes + 14, 20}, {frame.bytes + 34, sizeof frame - 34}};
+        ssize_t bytes = readv(card, parts, 3);
+        if (bytes < 0) fail("readv");
         if (bytes < (ssize_t)sizeof frame.head) continue;
         if (frame.head.type == htons(0x0806)) on_arp(card, bytes);
         if (frame.head.type == htons(0x0800) && on_ip(card, bytes)) {

@@ -2,6 +2,7 @@
 
 pub mod ahead;
 pub mod card;
+mod card_poll;
 pub mod disk;
 mod file_memory;
 mod futex;
@@ -13,6 +14,7 @@ pub mod shape;
 mod signals;
 mod sleep;
 mod threads;
+mod vector;
 
 use linux_raw_sys::general as nr;
 

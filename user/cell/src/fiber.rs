@@ -25,8 +25,8 @@ pub enum State {
     Line(usize),
     /// It waits for the cell's disk.
     Disk,
-    /// It waits for the cell's network card.
-    Card,
+    /// It waits for the cell's network card, until a time in nanoseconds ([`NEVER`]: without limit).
+    Card(u64),
     /// It waits at a word of memory, with a mask of reasons, until a time in nanoseconds ([`NEVER`]: without limit).
     Word {
         /// The word's address.
@@ -47,7 +47,7 @@ impl State {
     /// The time at which it goes on by itself.
     pub fn deadline(self) -> u64 {
         match self {
-            Self::Word { until, .. } | Self::Asleep(until) => until,
+            Self::Word { until, .. } | Self::Asleep(until) | Self::Card(until) => until,
             _ => NEVER,
         }
     }

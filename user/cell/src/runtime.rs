@@ -306,8 +306,9 @@ impl<M: Machine> Runtime<M> {
         let now = self.machine.now();
         for id in 0..self.fibers_end {
             if self.fibers[id].state.deadline() <= now {
-                let is_sleep = matches!(self.fibers[id].state, State::Asleep(_));
-                self.wake(id, if is_sleep { 0 } else { Errno::TIMEDOUT.result() });
+                // A sleep is over; no file is ready.
+                let is_done = matches!(self.fibers[id].state, State::Asleep(_) | State::Card(_));
+                self.wake(id, if is_done { 0 } else { Errno::TIMEDOUT.result() });
             }
         }
     }

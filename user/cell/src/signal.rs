@@ -163,7 +163,7 @@ impl<M: Machine> Runtime<M> {
     pub fn interrupted(&mut self) -> Option<FiberId> {
         let come = self.machine.take_signals();
         self.signals.add(come);
-        let sleeps = |state: State| matches!(state, State::Asleep(_) | State::Word { .. } | State::Card);
+        let sleeps = |state: State| matches!(state, State::Asleep(_) | State::Word { .. } | State::Card(_));
         let id = (0..FIBERS_MAX)
             .find(|id| sleeps(self.fibers[*id].state) && self.signals.is_waiting(self.fibers[*id].blocked))?;
         self.fibers[id].registers.rax = Errno::INTR.result().cast_unsigned();

@@ -1,11 +1,12 @@
 //! Calls about the cell's network card: the program opens it by its path, and reads and writes frames of Ethernet, one with each call.
 //!
-//! The kernel sees a descriptor of `/dev/null` in its place. A read waits for a frame and gives as much of it as it has room for; the rest is
-//! gone, as from a tap device. A write gives a whole frame to the card, and waits if that has too many already. Signals interrupt both. With
+//! The kernel sees a descriptor of `/dev/null` in its place. A read waits for a frame and gives as much of it as its buffers have room for; the
+//! rest is gone, as from a tap device. A write gives a whole frame to the card, and waits if that has too many already. Signals interrupt both. With
 //! O_NONBLOCK at the opening they answer EAGAIN in place of waiting.
 //!
-//! Left out: polling (the descriptor is always ready for poll(2)), reads and writes in several parts (ENOSYS), positions (EINVAL), mappings
-//! (ENODEV), and descriptors that go to other processes.
+//! poll(2) of the card alone waits for it (`card_poll.rs`); with other files it says that the card is ready.
+//!
+//! Left out: positions (EINVAL), mappings (ENODEV), and descriptors that go to other processes.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,13 +17,14 @@ use gyre_cell_abi::{
 use linux_raw_sys::general as nr;
 
 use super::{
-    Outcome,
+    Outcome, card_poll,
     own_file::{self, Named, block},
+    vector::{Buffers, Piece},
 };
 use crate::{
     device::{Card, Direction, FRAMES_ORDER, Files, Name},
     error::Errno,
-    fiber::{Call, FiberId, State},
+    fiber::{Call, FiberId, NEVER, State},
     machine::Machine,
     memory::Rights,
     runtime::Runtime,
@@ -42,9 +44,9 @@ const ARPHRD_ETHER: u16 = 1;
 #[derive(Debug)]
 pub struct OwnCard {
     name: Name,
-    card: Option<Card>,
+    pub(super) card: Option<Card>,
     /// Descriptors that are the card's; in place of a position, the flags of their opening.
-    files: Files,
+    pub(super) files: Files,
     request: CardRequest,
     facts: [AtomicU64; 2],
 }
@@ -65,6 +67,9 @@ impl OwnCard {
 /// Answers a call about the card; `None` if it is about something else.
 pub fn answer<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Option<Outcome> {
     let files = &runtime.card.as_ref()?.files;
+    if card_poll::is_it(&call) {
+        return card_poll::answer(runtime, call);
+    }
     match Named::by(&call) {
         Named::Path(argument) => by_path(runtime, call, argument),
         Named::File(file) => {
@@ -125,17 +130,19 @@ fn direction<M: Machine>(runtime: &mut Runtime<M>) -> Result<Direction, Errno> {
 fn on_descriptor<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Option<Outcome> {
     let [_, second, third, ..] = call.arguments;
     match call.number {
-        nr::__NR_read | nr::__NR_write => Some(match advance(runtime, runtime.current) {
-            Some(result) => Outcome::Value(result),
-            None => Outcome::Wait(State::Card),
-        }),
-        nr::__NR_readv
-        | nr::__NR_writev
+        nr::__NR_read | nr::__NR_write | nr::__NR_readv | nr::__NR_writev => {
+            Some(match advance(runtime, runtime.current) {
+                Some(result) => Outcome::Value(result),
+                None => Outcome::Wait(State::Card(NEVER)),
+            })
+        }
+        nr::__NR_lseek
+        | nr::__NR_pread64
+        | nr::__NR_pwrite64
         | nr::__NR_preadv
         | nr::__NR_pwritev
         | nr::__NR_preadv2
-        | nr::__NR_pwritev2 => Some(Outcome::refused(Errno::NOSYS)),
-        nr::__NR_lseek | nr::__NR_pread64 | nr::__NR_pwrite64 => Some(Outcome::refused(Errno::INVAL)),
+        | nr::__NR_pwritev2 => Some(Outcome::refused(Errno::INVAL)),
         nr::__NR_ioctl => Some(Outcome::done(control(runtime, second as u32, third))),
         _ => None,
     }
@@ -189,7 +196,7 @@ pub fn collect<M: Machine>(runtime: &mut Runtime<M>) -> bool {
     }
     let mut some = false;
     for id in 0..runtime.fibers_end {
-        if runtime.fibers[id].state == State::Card
+        if matches!(runtime.fibers[id].state, State::Card(_))
             && let Some(result) = advance(runtime, id)
         {
             runtime.wake(id, result);
@@ -201,18 +208,21 @@ pub fn collect<M: Machine>(runtime: &mut Runtime<M>) -> bool {
 
 /// Goes on with a thread's call; returns its result, or `None` if it waits.
 fn advance<M: Machine>(runtime: &mut Runtime<M>, id: FiberId) -> Option<i64> {
-    let Call { number, arguments, .. } = runtime.fibers[id].call;
-    let [descriptor, address, bytes, ..] = arguments;
-    let result = match number {
-        nr::__NR_read => read(runtime, address, bytes),
-        _ => write(runtime, address, bytes),
-    };
+    let call = runtime.fibers[id].call;
+    if card_poll::is_it(&call) {
+        return card_poll::ready(runtime, &call)
+            .map_or_else(|errno| Some(errno.result()), |count| (count > 0).then_some(count));
+    }
+    let result = Buffers::of(&call).and_then(|buffers| match call.number {
+        nr::__NR_read | nr::__NR_readv => read(runtime, buffers),
+        _ => write(runtime, buffers),
+    });
     if runtime.card.as_mut().and_then(|own| own.card.as_mut()).is_some_and(Card::takes_bell) {
         runtime.machine.ring();
     }
     match result {
         Ok(Some(done)) => Some(done.cast_signed()),
-        Ok(None) => waits_not(runtime, descriptor).then(|| Errno::AGAIN.result()),
+        Ok(None) => waits_not(runtime, call.arguments[0]).then(|| Errno::AGAIN.result()),
         Err(errno) => Some(errno.result()),
     }
 }
@@ -222,26 +232,37 @@ fn waits_not<M: Machine>(runtime: &mut Runtime<M>, descriptor: u64) -> bool {
     own.files.find(descriptor).is_some_and(|opened| *own.files.position(opened) as u32 & nr::O_NONBLOCK != 0)
 }
 
-fn read<M: Machine>(runtime: &mut Runtime<M>, address: u64, room: u64) -> Result<Option<u64>, Errno> {
+fn read<M: Machine>(runtime: &mut Runtime<M>, buffers: Buffers) -> Result<Option<u64>, Errno> {
     let card = runtime.card.as_mut().and_then(|own| own.card.as_mut()).ok_or(Errno::NODEV)?;
     let Some(frame) = card.receive(&runtime.machine) else { return Ok(None) };
-    let bytes = frame.bytes.min(room);
-    let given = runtime.ensure(address, bytes, Rights::WRITE);
-    let given = given.and_then(|()| runtime.machine.copy_out(frame.physical, address, bytes));
+    let given = buffers.each(runtime, frame.bytes, |runtime, Piece { address, bytes, before }| {
+        runtime.ensure(address, bytes, Rights::WRITE)?;
+        runtime.machine.copy_out(frame.physical + before, address, bytes).map(|()| true)
+    });
     if let Some(card) = runtime.card.as_mut().and_then(|own| own.card.as_mut()) {
         card.release(&mut runtime.machine, frame.slot);
     }
-    given.map(|()| Some(bytes))
+    given.map(Some)
 }
 
-fn write<M: Machine>(runtime: &mut Runtime<M>, address: u64, bytes: u64) -> Result<Option<u64>, Errno> {
-    let card = runtime.card.as_mut().and_then(|own| own.card.as_mut()).ok_or(Errno::NODEV)?;
-    if !(FRAME_BYTES_MIN as u64..=card.facts.frame_bytes_max.into()).contains(&bytes) {
+fn write<M: Machine>(runtime: &mut Runtime<M>, buffers: Buffers) -> Result<Option<u64>, Errno> {
+    // One byte more than a frame may have tells that there are too many.
+    let card = runtime.card.as_ref().and_then(|own| own.card.as_ref()).ok_or(Errno::NODEV)?;
+    let most = u64::from(card.facts.frame_bytes_max);
+    let bytes = buffers.each(runtime, most + 1, |_, _| Ok(true))?;
+    if !(FRAME_BYTES_MIN as u64..=most).contains(&bytes) {
         return Err(Errno::INVAL);
     }
+    let card = runtime.card.as_mut().and_then(|own| own.card.as_mut()).ok_or(Errno::NODEV)?;
     let Some(frame) = card.take_slot(&runtime.machine) else { return Ok(None) };
-    runtime.ensure(address, bytes, Rights::READ)?;
-    runtime.machine.copy_in(frame.physical, address, bytes)?;
+    // The descriptions may say something else by now.
+    let copied = buffers.each(runtime, bytes, |runtime, Piece { address, bytes, before }| {
+        runtime.ensure(address, bytes, Rights::READ)?;
+        runtime.machine.copy_in(frame.physical + before, address, bytes).map(|()| true)
+    })?;
+    if copied != bytes {
+        return Err(Errno::FAULT);
+    }
     let card = runtime.card.as_mut().and_then(|own| own.card.as_mut()).ok_or(Errno::NODEV)?;
     card.send(&mut runtime.machine, frame.slot, bytes);
     Ok(Some(bytes))

@@ -3,7 +3,8 @@
 //! The kernel sees a descriptor of `/dev/null` in its place. Reads come from buffers, and wait for the disk if it has not come yet; writes
 //! wait for the disk. They are whole sectors, at whole sectors: EINVAL otherwise, as of a file with O_DIRECT.
 //!
-//! A call that waits keeps how far it has come in its own arguments; each answer of the disk lets all such threads go on.
+//! A call that waits keeps how far it has come in its own arguments; each answer of the disk lets all such threads go on. One of several buffers
+//! does the first of them that holds something, which it may (readv(2): it can do less than was asked).
 //!
 //! Left out: the disk as a source or target of sendfile, splice and the like (EINVAL: programs then read and write), mappings (ENODEV),
 //! and descriptors that go to other processes.
@@ -16,6 +17,7 @@ use linux_raw_sys::general as nr;
 use super::{
     Outcome,
     own_file::{self, Named, block},
+    vector::{Buffers, Piece},
 };
 use crate::{
     device::{BUFFER_BYTES, Disk, Files, Grain, Name, RING_ORDER, Ring, SLOTS},
@@ -121,16 +123,19 @@ fn open<M: Machine>(runtime: &mut Runtime<M>) -> Result<(), Errno> {
 }
 
 fn on_descriptor<M: Machine>(runtime: &mut Runtime<M>, call: Call, opened: usize) -> Option<Outcome> {
-    let [_, second, third, ..] = call.arguments;
+    let [_, second, third, offset, ..] = call.arguments;
     match call.number {
+        nr::__NR_pread64 | nr::__NR_pwrite64 if offset.cast_signed() < 0 => Some(Outcome::refused(Errno::INVAL)),
         nr::__NR_read | nr::__NR_pread64 | nr::__NR_write | nr::__NR_pwrite64 | nr::__NR_fsync | nr::__NR_fdatasync => {
             runtime.fiber().call.arguments[BUFFER..].fill(0);
             Some(begin(runtime))
         }
-        nr::__NR_readv | nr::__NR_writev => Some(first_vector(runtime, call)),
-        nr::__NR_preadv | nr::__NR_pwritev | nr::__NR_preadv2 | nr::__NR_pwritev2 => {
-            Some(Outcome::refused(Errno::NOSYS))
-        }
+        nr::__NR_readv
+        | nr::__NR_writev
+        | nr::__NR_preadv
+        | nr::__NR_pwritev
+        | nr::__NR_preadv2
+        | nr::__NR_pwritev2 => Some(first_buffer(runtime, call).unwrap_or_else(Outcome::refused)),
         nr::__NR_lseek => Some(Outcome::of(seek(runtime, opened, [second, third]))),
         nr::__NR_ioctl => Some(Outcome::done(control(runtime, second as u32, third))),
         _ => None,
@@ -145,22 +150,41 @@ fn begin<M: Machine>(runtime: &mut Runtime<M>) -> Outcome {
     }
 }
 
-/// A read or write of several buffers does the first one that is not empty, which it may.
-fn first_vector<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Outcome {
-    let [descriptor, vectors, count, ..] = call.arguments;
-    for place in 0..count.min(u64::from(nr::UIO_MAXIOV)) {
-        let word = |runtime: &mut Runtime<M>, at: u64| runtime.read(vectors.wrapping_add(place * 16 + at));
-        let (base, bytes) = match (word(runtime, 0), word(runtime, 8)) {
-            (Ok(base), Ok(bytes)) => (u64::from_le_bytes(base), u64::from_le_bytes(bytes)),
-            _ => return Outcome::refused(Errno::FAULT),
-        };
-        if bytes != 0 {
-            let number = if call.number == nr::__NR_readv { nr::__NR_read } else { nr::__NR_write };
-            runtime.fiber().call = Call { number, arguments: [descriptor, base, bytes, 0, 0, 0], sent: 0 };
-            return begin(runtime);
-        }
+/// Does the first buffer that holds something of a read or write of several.
+fn first_buffer<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Result<Outcome, Errno> {
+    let (number, offset) = with_one_buffer(&call)?;
+    let mut found = None;
+    Buffers::of(&call)?.each(runtime, u64::MAX, |_, piece| {
+        found = Some(piece);
+        Ok(false)
+    })?;
+    let Some(Piece { address, bytes, .. }) = found else { return Ok(Outcome::Value(0)) };
+    runtime.fiber().call = Call { number, arguments: [call.arguments[0], address, bytes, offset, 0, 0], sent: 0 };
+    Ok(begin(runtime))
+}
+
+/// Returns the call that does the same with one buffer, and its position.
+///
+/// # Errors
+/// `EOPNOTSUPP` for flags (preadv2(2)), `EINVAL` for a position before the beginning.
+fn with_one_buffer(call: &Call) -> Result<(u32, u64), Errno> {
+    let [.., position, _, flags] = call.arguments;
+    let at_position = |number: u32| match position.cast_signed() {
+        0.. => Ok((number, position)),
+        _ => Err(Errno::INVAL),
+    };
+    match call.number {
+        nr::__NR_readv => Ok((nr::__NR_read, 0)),
+        nr::__NR_writev => Ok((nr::__NR_write, 0)),
+        nr::__NR_preadv => at_position(nr::__NR_pread64),
+        nr::__NR_pwritev => at_position(nr::__NR_pwrite64),
+        _ if flags as u32 != 0 => Err(Errno::OPNOTSUPP),
+        // The file's own position.
+        nr::__NR_preadv2 if position == u64::MAX => Ok((nr::__NR_read, 0)),
+        nr::__NR_pwritev2 if position == u64::MAX => Ok((nr::__NR_write, 0)),
+        nr::__NR_preadv2 => at_position(nr::__NR_pread64),
+        _ => at_position(nr::__NR_pwrite64),
     }
-    Outcome::Value(0)
 }
 
 fn seek<M: Machine>(runtime: &mut Runtime<M>, opened: usize, [offset, whence]: [u64; 2]) -> Result<u64, Errno> {
@@ -341,4 +365,24 @@ fn write<M: Machine>(runtime: &mut Runtime<M>, id: FiberId, mut under: Under) ->
     }
     runtime.fibers[id].call.arguments[BUFFER] = slot as u64 + 1;
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone(number: u32, position: u64, flags: u64) -> Result<(u32, u64), Errno> {
+        with_one_buffer(&Call { number, arguments: [3, 0x1000, 2, position, 0, flags], sent: 0 })
+    }
+
+    #[test]
+    fn a_call_of_several_buffers_is_one_of_the_first() {
+        assert_eq!(alone(nr::__NR_readv, 77, 0), Ok((nr::__NR_read, 0)));
+        assert_eq!(alone(nr::__NR_pwritev, 77, 1), Ok((nr::__NR_pwrite64, 77)));
+        assert_eq!(alone(nr::__NR_preadv, u64::MAX, 0), Err(Errno::INVAL));
+        assert_eq!(alone(nr::__NR_preadv2, u64::MAX, 0), Ok((nr::__NR_read, 0)));
+        assert_eq!(alone(nr::__NR_pwritev2, 5, 0), Ok((nr::__NR_pwrite64, 5)));
+        assert_eq!(alone(nr::__NR_preadv2, 5, 1), Err(Errno::OPNOTSUPP));
+        assert_eq!(alone(nr::__NR_pwritev2, 1 << 63, 0), Err(Errno::INVAL));
+    }
 }

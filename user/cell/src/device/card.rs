@@ -100,6 +100,16 @@ impl Card {
         self.receive.ring.has_used(window) || self.send.ring.has_used(window)
     }
 
+    /// Returns whether a frame has come.
+    pub fn can_receive<W: Window + ?Sized>(&self, window: &W) -> bool {
+        self.receive.ring.has_used(window)
+    }
+
+    /// Returns whether a frame can be sent now.
+    pub fn can_send<W: Window + ?Sized>(&self, window: &W) -> bool {
+        self.free != 0 || self.send.ring.has_used(window)
+    }
+
     /// Takes the oldest frame that has come.
     pub fn receive<W: Window + ?Sized>(&mut self, window: &W) -> Option<Frame> {
         let used = self.receive.ring.take(window)?;
