@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Taken in each round, of at most so many that can be: one in which a page is held for long is passed by. */
 #define BLOCKS 4
+#define CANDIDATES 8
 #define ROUNDS 1000
 #define CORE "/sys/devices/system/cpu/cpu1/online"
 #define MEMORY "/sys/devices/system/memory"
@@ -21,7 +23,8 @@
 #define RESCAN "/sys/bus/pci/rescan"
 #define CHANGES 6
 
-static char blocks[BLOCKS][320];
+static char blocks[CANDIDATES][320];
+static int candidates, is_taken[CANDIDATES];
 static uint64_t times[CHANGES][ROUNDS];
 static const char *const names[CHANGES] = { "core-off", "core-on", "memory-off", "memory-on", "card-off", "card-on" };
 
@@ -35,6 +38,13 @@ static int try(const char *path, const char *word)
 	return is_done;
 }
 
+static void fail(const char *path, const char *word)
+{
+	printf("hotplug: FAILED %s %s: %m\n", path, word);
+	fflush(stdout);
+	sleep(1000);
+}
+
 /* Time of the write that succeeded; a part that is busy for a moment is asked for again, and that time is not counted. */
 static uint64_t put(const char *path, const char *word)
 {
@@ -43,9 +53,7 @@ static uint64_t put(const char *path, const char *word)
 		if (try(path, word)) return ns() - began;
 		usleep(20000);
 	}
-	printf("hotplug: FAILED %s %s: %m\n", path, word);
-	fflush(stdout);
-	sleep(1000);
+	fail(path, word);
 	return 0;
 }
 
@@ -62,16 +70,15 @@ static int reads(const char *path, char *to, size_t bytes)
 static int find(void)
 {
 	DIR *folder = opendir(MEMORY);
-	int count = 0;
-	for (struct dirent *entry; folder && count < BLOCKS && (entry = readdir(folder));) {
+	for (struct dirent *entry; folder && candidates < CANDIDATES && (entry = readdir(folder));) {
 		char path[320], text[64];
 		if (strncmp(entry->d_name, "memory", 6)) continue;
 		snprintf(path, sizeof path, MEMORY "/%s/valid_zones", entry->d_name);
 		if (!reads(path, text, sizeof text) || strncmp(text, "Movable", 7)) continue;
-		snprintf(blocks[count], sizeof *blocks, MEMORY "/%s/online", entry->d_name);
-		if (try(blocks[count], "0") && put(blocks[count], "1")) count++;
+		snprintf(blocks[candidates], sizeof *blocks, MEMORY "/%s/online", entry->d_name);
+		if (try(blocks[candidates], "0") && put(blocks[candidates], "1")) candidates++;
 	}
-	return count == BLOCKS;
+	return candidates >= BLOCKS;
 }
 
 static int has_card(void) { return !access(CARD "/driver", F_OK); }
@@ -84,11 +91,42 @@ static uint64_t move_card(int comes)
 	return time;
 }
 
-static uint64_t all(const char *word)
+/* Time of the writes that took blocks. A block that is busy is passed by for this time around. */
+static uint64_t take_memory(void)
 {
 	uint64_t sum = 0;
-	for (int i = 0; i < BLOCKS; i++) sum += put(blocks[i], word);
+	int taken = 0;
+	for (int tries = 0; taken < BLOCKS && tries < 100 * CANDIDATES; tries++) {
+		int block = tries % candidates;
+		uint64_t began = ns();
+		if (is_taken[block] || !try(blocks[block], "0")) { usleep(2000); continue; }
+		sum += ns() - began;
+		is_taken[block] = 1;
+		taken++;
+	}
+	if (taken < BLOCKS) fail(MEMORY, "0");
 	return sum;
+}
+
+static uint64_t give_memory(void)
+{
+	uint64_t sum = 0;
+	for (int block = 0; block < candidates; block++) if (is_taken[block]) {
+		sum += put(blocks[block], "1");
+		is_taken[block] = 0;
+	}
+	return sum;
+}
+
+static uint64_t change(int what)
+{
+	switch (what) {
+	case 0: return put(CORE, "0");
+	case 1: return put(CORE, "1");
+	case 2: return take_memory();
+	case 3: return give_memory();
+	default: return move_card(what == 5);
+	}
 }
 
 static int order(const void *a, const void *b) { uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b; return x < y ? -1 : x > y; }
@@ -104,8 +142,7 @@ int main(int count, char **words)
 	if (!find()) { printf("hotplug: FAILED fewer than %d blocks can be taken\n", BLOCKS); fflush(stdout); sleep(1000); }
 	for (int round = 0; round < rounds; round++) {
 		for (int what = 0; what < CHANGES; what++) {
-			const char *word = what % 2 ? "1" : "0";
-			times[what][round] = what < 2 ? put(CORE, word) : what < 4 ? all(word) : move_card(what % 2);
+			times[what][round] = change(what);
 			usleep(20000);
 		}
 	}
