@@ -71,6 +71,7 @@ mod panic;
 mod pci;
 #[cfg(target_os = "none")]
 mod pci_assign;
+mod pci_lengths;
 #[cfg(target_os = "none")]
 mod power;
 #[cfg(target_os = "none")]

@@ -2,7 +2,7 @@
 //!
 //! * A machine's first instance finds functions by a walk over the buses ([`start`]), by memory if ACPI tells of it,
 //!   else by ports. The walk follows bridges 8 deep and keeps 64 functions; it writes nothing to those that it looks
-//!   at.
+//!   at. Then the lengths of registers are measured, and for good ([`pci_lengths`]).
 //! * A zone takes those of its plan and looks at no others ([`take`]). Each has its own mapped configuration space.
 //! * [`pci_devices`] are the instance's own, [`pci_listing`] all that were found. Both keep their order for good.
 //!
@@ -15,12 +15,12 @@ use crate::list::List;
 use crate::lock::{Once, SpinLock};
 use crate::mmio::Mmio;
 use crate::pci_assign::{self, MemoryRegister};
+use crate::pci_lengths::{self, Lengths};
 use crate::zone::{functions, inside};
+use gyre_platform::function_registers::FUNCTIONS_MAX;
 use gyre_platform::zone_page::ZONE_DEVICES_MAX;
-use gyre_platform::{DeviceError, Pa, PciAddress, PciId, ZonePlan};
+use gyre_platform::{DeviceError, FunctionRegisters, Pa, PciAddress, PciId, RegisterKind, ZonePlan};
 
-/// Functions that are kept.
-const FUNCTIONS_MAX: usize = 64;
 /// Bytes of a function's configuration space.
 const SPACE_BYTES: u64 = 4096;
 const CONFIG_ADDRESS: u16 = 0xcf8;
@@ -89,7 +89,18 @@ pub(crate) fn take(plan: &'static ZonePlan) {
             log::warn!(target: "platform", "the zone's plan names {address}, where there is no PCI function");
         }
     }
+    know_lengths(Lengths::NOTHING, found.ours.as_slice().iter().copied());
     FUNCTIONS.set(found);
+}
+
+/// Measures those functions of which no lengths are known, and keeps all lengths. No other core of the instance runs.
+fn know_lengths(mut known: Lengths, functions: impl Iterator<Item = PciDevice>) {
+    for function in functions {
+        if known.of(function.address).is_none() {
+            known.add(pci_lengths::measure(function.address, &function));
+        }
+    }
+    pci_lengths::keep(known);
 }
 
 /// Maps the configuration space of each function.
@@ -134,6 +145,9 @@ pub(crate) fn start(tables: &Tables) {
     }
     let mut found = Found::NOTHING;
     scan_bus(0, &mut found, 0);
+    let measured =
+        found.listing.as_slice().iter().filter(|function| crate::is_supervisor() || function.device.is_some());
+    know_lengths(Lengths::NOTHING, measured.map(|function| PciDevice { address: function.address, id: function.id }));
     match crate::zone().devices {
         None => assign_addresses(found.ours.as_slice(), tables),
         Some(named) => tell_missing(named, found.ours.as_slice()),
@@ -303,53 +317,35 @@ impl PciDevice {
         self.memory_register(number)?.range()
     }
 
-    /// Reads a memory register and measures its length.
+    /// Reads a memory register, with the length that was measured at boot.
     ///
     /// # Errors
     /// [`DeviceError::NoBar`] if it is none or for ports.
     pub(crate) fn memory_register(&self, number: u8) -> Result<MemoryRegister, DeviceError> {
-        let limit = if self.config_read8(14) & 0x7f == 0 { 6 } else { 2 };
-        if number >= limit {
-            return Err(DeviceError::NoBar);
-        }
-        let place = 0x10 + u16::from(number) * 4;
-        let low = self.config_read32(place);
-        let is_wide = low >> 1 & 3 == 2;
-        if low & 1 == 1 || is_wide && number + 1 >= limit {
-            return Err(DeviceError::NoBar);
-        }
-        let high = if is_wide { self.config_read32(place + 4) } else { 0 };
-        let bytes = self.measure(place, low, is_wide.then_some(high));
-        Ok(MemoryRegister { start: u64::from(high) << 32 | u64::from(low & !15), bytes, is_wide })
+        let number = usize::from(number);
+        let (kind, low) = pci_lengths::kind(self, number);
+        let high = match kind {
+            RegisterKind::NoMemory => return Err(DeviceError::NoBar),
+            RegisterKind::Narrow => 0,
+            RegisterKind::Wide => self.config_read32(pci_lengths::place(number + 1)),
+        };
+        let start = u64::from(high) << 32 | u64::from(low & !15);
+        Ok(MemoryRegister { start, bytes: self.registers().bytes(number), is_wide: kind == RegisterKind::Wide })
+    }
+
+    /// The lengths of its registers. A function that nobody knew at boot is measured now.
+    fn registers(&self) -> FunctionRegisters {
+        let known = pci_lengths::known().of(self.address).copied();
+        known.unwrap_or_else(|| pci_lengths::measure(self.address, self))
     }
 
     /// Sets the address of a memory register.
     pub(crate) fn set_memory_register(&self, number: u8, start: u64, is_wide: bool) {
-        let place = 0x10 + u16::from(number) * 4;
+        let place = pci_lengths::place(usize::from(number));
         self.config_write32(place, start as u32);
         if is_wide {
             self.config_write32(place + 4, (start >> 32) as u32);
         }
-    }
-
-    /// Writes ones, sees which stick, writes the address back; decoding is off meanwhile.
-    fn measure(&self, register: u16, low: u32, high: Option<u32>) -> u64 {
-        let command = self.config_read16(COMMAND);
-        self.config_write16(COMMAND, command & !COMMAND_MEMORY);
-        self.config_write32(register, u32::MAX);
-        let low_mask = self.config_read32(register) & !15;
-        self.config_write32(register, low);
-        let high_mask = high.map_or(u32::MAX, |high| {
-            self.config_write32(register + 4, u32::MAX);
-            let mask = self.config_read32(register + 4);
-            self.config_write32(register + 4, high);
-            mask
-        });
-        self.config_write16(COMMAND, command);
-        if low_mask == 0 && (high.is_none() || high_mask == 0) {
-            return 0;
-        }
-        (u64::from(high_mask) << 32 | u64::from(low_mask)).wrapping_neg()
     }
 
     /// Maps the memory of a base address register and lets the device answer there. Map each once: mappings stay.
