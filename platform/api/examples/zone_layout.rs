@@ -32,7 +32,7 @@ fn main() {
     print_field("cores", offset_of!(ZonePage, cores), size_of::<CoreBox>());
     fields!(ZonePlan in plan: magic, version, number, name, core_ids, core_count, memory_count, memory, module, devices, device_count);
     fields!(ZonePlan in plan: supervisor_core, local_apic, ecam, ecam_last_bus, protection, cycles_per_ms, timer_rate, wall_clock_base_ns);
-    fields!(ZonePlan in plan: begun_cycle, entropy, parking_root, parking_entry);
+    fields!(ZonePlan in plan: begun_cycle, entropy, parking_root, parking_entry, registers);
     fields!(CoreBox in cores: state, hardware_id, root, stack, entry, argument, since_cycle);
     fields!(ZoneLife in life: state, code, beats, beat_cycle, stood_cycle, asked_to_end, trace_count, trace, words_count, words);
     fields!(ZoneConsole in console: bytes, printed);

@@ -17,15 +17,16 @@
 //!   the physical address of its box in rsi. The code there loads the parking table, drops all translations, and then writes `PARKED`: from
 //!   there on nothing of the zone is in use by this core.
 
+use crate::function_registers::FUNCTIONS_MAX;
 use crate::zone::REGIONS_MAX;
-use crate::{CORES_MAX, MemoryRegion, Pa, PciAddress};
+use crate::{CORES_MAX, FunctionRegisters, MemoryRegion, Pa, PciAddress};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use gyre_line::{Bell, Ring};
 
 /// "GYREZONE", little endian: a page without it is none.
 pub const ZONE_PAGE_MAGIC: u64 = u64::from_le_bytes(*b"GYREZONE");
 /// Grows with each change of [`ZonePage`].
-pub const ZONE_PAGE_VERSION: u32 = 1;
+pub const ZONE_PAGE_VERSION: u32 = 2;
 /// Bytes of a zone's name, in UTF-8, filled up with zeros.
 pub const ZONE_NAME_BYTES: usize = 32;
 /// PCI functions of a zone.
@@ -60,6 +61,9 @@ pub struct ZonePage {
     /// The zone's console.
     pub console: ZoneConsole,
 }
+
+// Plan, boxes, life and bells fit in the first page: a zone's page is as small as its rings allow.
+const _: () = assert!(core::mem::offset_of!(ZonePage, to_zone) == 4096);
 
 /// Something at the start of a page.
 #[repr(C, align(4096))]
@@ -115,6 +119,8 @@ pub struct ZonePlan {
     pub parking_root: u64,
     /// Physical address of the parking loop's way back, below 4 GiB; the page is in both tables at this address. 0 if there is no loop.
     pub parking_entry: u64,
+    /// The lengths of registers of all functions that the supervisor knows: of the zone's own, and of those that may come to it.
+    pub registers: [FunctionRegisters; FUNCTIONS_MAX],
 }
 
 impl ZonePlan {
@@ -148,6 +154,7 @@ impl ZonePlan {
         entropy: [0; 64],
         parking_root: 0,
         parking_entry: 0,
+        registers: [FunctionRegisters::NOTHING; FUNCTIONS_MAX],
     };
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn take(plan: &'static ZonePlan) {
             log::warn!(target: "platform", "the zone's plan names {address}, where there is no PCI function");
         }
     }
-    know_lengths(Lengths::NOTHING, found.ours.as_slice().iter().copied());
+    know_lengths(Lengths::told(&plan.registers), found.ours.as_slice().iter().copied());
     FUNCTIONS.set(found);
 }
 

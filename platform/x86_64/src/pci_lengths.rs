@@ -2,8 +2,8 @@
 //!
 //! While a register is measured its function answers nobody. Another core's access would go astray in that moment, and an emulator with a
 //! thread for each core (QEMU 7.2) may end by signal 11. So a machine's first instance measures all functions, a supervisor those of its pool
-//! among them. An instance to which the command line gives functions measures these. A zone measures its own when it
-//! starts.
+//! among them. An instance to which the command line gives functions measures these. A zone reads the lengths in its
+//! plan.
 
 use crate::list::List;
 #[cfg(target_os = "none")]
@@ -90,6 +90,13 @@ impl Lengths {
     /// No function.
     pub(crate) const NOTHING: Lengths = Lengths(List::new(FunctionRegisters::NOTHING));
 
+    /// The functions that a plan tells.
+    pub(crate) fn told(registers: &[FunctionRegisters]) -> Lengths {
+        let mut lengths = Lengths::NOTHING;
+        registers.iter().filter(|registers| registers.is_known()).for_each(|registers| lengths.add(*registers));
+        lengths
+    }
+
     /// Adds a function, as long as there is room: one without a place is measured when it is used.
     pub(crate) fn add(&mut self, registers: FunctionRegisters) {
         let _ = self.0.push(registers);
@@ -97,7 +104,12 @@ impl Lengths {
 
     /// The registers of a function.
     pub(crate) fn of(&self, address: PciAddress) -> Option<&FunctionRegisters> {
-        self.0.as_slice().iter().find(|registers| registers.address == address)
+        self.as_slice().iter().find(|registers| registers.address == address)
+    }
+
+    /// All of them.
+    pub(crate) fn as_slice(&self) -> &[FunctionRegisters] {
+        self.0.as_slice()
     }
 }
 

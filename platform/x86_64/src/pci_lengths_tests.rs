@@ -89,9 +89,24 @@ fn a_register_past_the_last_has_no_kind() {
 }
 
 #[test]
+fn the_table_tells_what_was_added_and_what_a_plan_tells() {
+    let of = |device| FunctionRegisters::of(PciAddress { device, ..ADDRESS });
+    let mut plan = [FunctionRegisters::NOTHING; FUNCTIONS_MAX];
+    plan[0] = FunctionRegisters { length_bits: [0, 12, 0, 0, 14, 0], ..of(4) };
+    plan[FUNCTIONS_MAX - 1] = of(5);
+    let mut lengths = Lengths::told(&plan);
+    lengths.add(of(6));
+    assert_eq!(lengths.as_slice().len(), 3);
+    assert_eq!(lengths.of(ADDRESS).map(|registers| registers.bytes(4)), Some(16384));
+    assert!(lengths.of(of(6).address).is_some() && lengths.of(of(7).address).is_none());
+    // The filler of the plan is no function.
+    assert!(lengths.of(FunctionRegisters::NOTHING.address).is_none());
+}
+
+#[test]
 fn a_full_table_takes_no_more() {
     let mut lengths = Lengths::NOTHING;
     (0..=FUNCTIONS_MAX as u8).for_each(|bus| lengths.add(FunctionRegisters::of(PciAddress { bus, ..ADDRESS })));
-    assert!(lengths.of(PciAddress { bus: FUNCTIONS_MAX as u8 - 1, ..ADDRESS }).is_some());
+    assert_eq!(lengths.as_slice().len(), FUNCTIONS_MAX);
     assert!(lengths.of(PciAddress { bus: FUNCTIONS_MAX as u8, ..ADDRESS }).is_none());
 }

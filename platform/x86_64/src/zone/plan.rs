@@ -13,7 +13,7 @@ use core::fmt;
 use core::ops::Range;
 use gyre_platform::zone::REGIONS_MAX;
 use gyre_platform::zone_page::{ZONE_DEVICES_MAX, ZONE_PAGE_MAGIC, ZONE_PAGE_VERSION};
-use gyre_platform::{CORES_MAX, PAGE_BYTES, PciAddress, ZoneDescription, ZonePage, ZonePlan};
+use gyre_platform::{CORES_MAX, FunctionRegisters, PAGE_BYTES, PciAddress, ZoneDescription, ZonePage, ZonePlan};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// The firmware, the loader and the code with which the supervisor starts cores live below this.
@@ -162,6 +162,9 @@ fn check_devices(plan: &ZonePlan) -> Result<(), Fault> {
         if devices[..place].contains(address) {
             return Err(Fault::Twice("PCI function", number_of(*address)));
         }
+    }
+    if let Some(bits) = plan.registers.iter().find_map(FunctionRegisters::fault) {
+        return Err(Fault::Number("the length of a PCI register, as a power of two", bits.into()));
     }
     let has_space = number == 0 || plan.ecam != 0 && plan.ecam.is_multiple_of(BUS_BYTES);
     if has_space { Ok(()) } else { Err(Fault::Number("the address of the configuration space", plan.ecam)) }

@@ -73,7 +73,7 @@ fn a_zone_needs_no_module_no_device_and_no_parking_loop() {
 #[test]
 fn a_page_of_another_kind_is_no_plan() {
     assert!(fault(|plan| plan.magic = 7).contains("gives 0x7 as its first word"));
-    assert!(fault(|plan| plan.version = 9).contains("has version 9: expected 1"));
+    assert!(fault(|plan| plan.version = 9).contains("has version 9: expected 2"));
 }
 
 #[test]
@@ -132,6 +132,14 @@ fn a_function_exists_and_is_there_once() {
     assert!(fault(|plan| plan.devices[1].device = 32).contains("which its buses do not have"));
     assert!(fault(|plan| (plan.devices[1].bus, plan.ecam_last_bus) = (1, 0)).contains("01:08.0"));
     assert!(fault(|plan| plan.ecam = 0).contains("the address of the configuration space"));
+}
+
+#[test]
+fn lengths_of_registers_are_powers_of_two_that_can_be() {
+    let told = |bits| FunctionRegisters { length_bits: [0, 12, 0, 0, bits, 0], ..FunctionRegisters::of(function(5)) };
+    assert_eq!(fault(|plan| plan.registers[0] = told(14)), "none");
+    assert!(fault(|plan| plan.registers[63] = told(64)).contains("gives 0x40 as the length of a PCI register"));
+    assert_eq!(fault(|plan| plan.registers[0] = FunctionRegisters { known: 0, ..told(64) }), "none");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::instance_plan::InstancePlan;
 use super::layout::Layout;
 use super::parking;
 use super::wall::is_walled;
-use crate::{acpi, apic, time};
+use crate::{acpi, apic, pci_lengths, time};
 use gyre_platform::ZonePlan;
 
 /// Makes the plan of an instance whose making began at this cycle.
@@ -36,6 +36,8 @@ fn tell_machine(plan: &mut ZonePlan) {
     plan.cycles_per_ms = time::cycles_per_ms();
     plan.timer_rate = apic::timer_rate();
     plan.wall_clock_base_ns = time::clock_scale().base_ns;
+    let known = pci_lengths::known().as_slice();
+    plan.registers.iter_mut().zip(known).for_each(|(place, registers)| *place = *registers);
     crate::fill_random(&mut plan.entropy);
     // A core behind a wall leaves by a call.
     if let Some(parking) = parking::parking().filter(|_| !is_walled(plan.protection)) {
