@@ -204,6 +204,17 @@ pub enum Presence {
     Present,
 }
 
+/// The way in which a program says that it goes through a mapped file (madvise(2)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// It says nothing: pages are read ahead if those before are in memory (MADV_NORMAL).
+    Usual,
+    /// It goes here and there: nothing is read ahead (MADV_RANDOM).
+    Random,
+    /// It goes from page to page: the first absent page brings those behind it (MADV_SEQUENTIAL).
+    Sequential,
+}
+
 /// The thing to look for in a sparse file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sought {
@@ -275,8 +286,9 @@ protocol! {
         /// Ends one `open`. Frees the node with its last name and user.
         async fn close(node: NodeId) -> Result<(), FileError>;
         /// Returns the cached page of a file, shared: read-only for the caller unless it maps it shared and writable
-        /// and calls `page_dirtied`. Bytes beyond the file's end are zeroes.
-        async fn page(node: NodeId, index: u64) -> Result<Page, FileError>;
+        /// and calls `page_dirtied`. Bytes beyond the file's end are zeroes. If it must be read, `pattern` says what is
+        /// read with it.
+        async fn page(node: NodeId, index: u64, pattern: Pattern) -> Result<Page, FileError>;
         /// Tells that a page got from `page` was written through a mapping.
         async fn page_dirtied(node: NodeId, index: u64) -> Result<(), FileError>;
         /// Reads by reference. Answers fewer bytes at the end of the file, none beyond it.

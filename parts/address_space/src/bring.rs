@@ -17,6 +17,7 @@ use crate::space::State;
 use crate::{AddressSpace, FaultError};
 use alloc::sync::Arc;
 use gyre_interface::around::{AROUND_PAGES, Around, first_places};
+use gyre_interface::files::Pattern;
 use gyre_machine::{MapFlags, Pa, Va};
 use gyre_object::Page;
 
@@ -35,6 +36,8 @@ pub(crate) struct Window {
     needed: u8,
     /// A bit for each page that is absent.
     absent: u16,
+    /// The way in which the program goes through the mapping.
+    pattern: Pattern,
 }
 
 /// The outcome of placing a window's pages.
@@ -66,6 +69,7 @@ impl Window {
             first: region.index_of(start, from),
             needed: (address.saturating_sub(from) / PAGE) as u8,
             absent: absent(from) & first_places(end.saturating_sub(from) / PAGE),
+            pattern: region.options.pattern(),
         }
     }
 
@@ -140,7 +144,7 @@ impl AddressSpace {
                 return Err(FaultError::BeyondEnd);
             }
         }
-        let page = file.client.page(file.node, index.get()).await?;
+        let page = file.client.page(file.node, index.get(), window.pattern).await?;
         // Only now: nothing may come between an answer and the place that it is for.
         let beside = window.absent & !1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
         let mut around = Around::new(window.first.get(), beside);

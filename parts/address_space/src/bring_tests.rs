@@ -24,7 +24,7 @@ use core::task::{Context, Waker};
 use gyre_account::ActivityId;
 use gyre_interface::around::{Around, Claim};
 use gyre_interface::files::files::{Client, Request};
-use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
+use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind, Pattern};
 use gyre_interface::memory::Effort;
 use gyre_interface::near::Near;
 use gyre_machine::{Access, MapFlags, Va};
@@ -50,6 +50,8 @@ struct Store {
     bytes: AtomicU64,
     /// Pages asked for by a message.
     asked: Mutex<Vec<u64>>,
+    /// The ways in which the program said to go through its mapping when they were asked for.
+    patterns: Mutex<Vec<Pattern>>,
     /// Pages asked for in visits, and why.
     looked: Mutex<Vec<(u64, Claim)>>,
     /// The size is told without a message, too.
@@ -100,8 +102,9 @@ impl Store {
 
     fn serve(&'static self, request: Request) {
         match request {
-            Request::page { index, reply, .. } => {
+            Request::page { index, pattern, reply, .. } => {
                 self.asked.lock().unwrap().push(index);
+                self.patterns.lock().unwrap().push(pattern);
                 reply.send(Ok(self.cached.lock().unwrap().entry(index).or_insert_with(|| page_of(index)).clone()));
             }
             Request::attributes { reply, .. } => {
@@ -244,6 +247,25 @@ fn pages_around_come_in_one_fault_without_a_message_and_look_unused() {
             assert_eq!(looked[0], (21, Claim::Needed));
             assert!(looked.len() == 16 && looked[1..].iter().all(|(_, claim)| *claim == Claim::Beside));
         }
+    });
+}
+
+#[test]
+fn a_page_is_asked_for_as_its_program_goes_through_the_mapping() {
+    block_on(async {
+        let store = Store::leak(100 * PAGE, []);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 100, 0), Options::empty()).await;
+        let hint = |page: u64, set, clear| space.set_options(BASE + page * PAGE, 20 * PAGE, set, clear).unwrap();
+        hint(20, Options::RANDOM, Options::SEQUENTIAL);
+        hint(40, Options::SEQUENTIAL, Options::RANDOM);
+        for page in [5, 25, 45, 65] {
+            assert_eq!(touch(&space, page).await, Ok(()));
+        }
+        hint(20, Options::empty(), Options::RANDOM | Options::SEQUENTIAL);
+        assert_eq!(touch(&space, 26).await, Ok(()));
+        let asked = core::mem::take(&mut *store.patterns.lock().unwrap());
+        assert_eq!(asked, [Pattern::Usual, Pattern::Random, Pattern::Sequential, Pattern::Usual, Pattern::Usual]);
     });
 }
 

@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use gyre_interface::files::{NodeId, files};
+use gyre_interface::files::{NodeId, Pattern, files};
 use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
 use gyre_object::{Page, TenantLock};
@@ -65,6 +65,23 @@ bitflags::bitflags! {
         const VDSO = 512;
         /// It may be larger than all memory: its program knows that not all of it can be had (MAP_NORESERVE).
         const NO_RESERVE = 1024;
+        /// Its program goes here and there in it (MADV_RANDOM): no page of its file is read ahead.
+        const RANDOM = 2048;
+        /// Its program goes from page to page (MADV_SEQUENTIAL): an absent page of its file is read with those behind it.
+        const SEQUENTIAL = 4096;
+    }
+}
+
+impl Options {
+    /// Returns the way in which its program says that it goes through a mapping.
+    pub(crate) fn pattern(self) -> Pattern {
+        if self.contains(Options::RANDOM) {
+            Pattern::Random
+        } else if self.contains(Options::SEQUENTIAL) {
+            Pattern::Sequential
+        } else {
+            Pattern::Usual
+        }
     }
 }
 

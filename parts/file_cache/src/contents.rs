@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use gyre_interface::BytesReport;
 use gyre_interface::around::Around;
 use gyre_interface::files::files::{Client, Request};
-use gyre_interface::files::{Attributes, FileError, NodeId};
+use gyre_interface::files::{Attributes, FileError, NodeId, Pattern};
 use gyre_interface::near::{Fill, Near};
 use gyre_machine::PAGE_BYTES;
 use gyre_message::{Labels, Link, Port};
@@ -57,7 +57,7 @@ impl Contents {
             Request::read_random { node, offset, bytes, reply } => {
                 reply.send(self.read(node, offset, bytes, true).await)
             }
-            Request::page { node, index, reply } => reply.send(self.page(node, index).await),
+            Request::page { node, index, pattern, reply } => reply.send(self.page(node, index, pattern).await),
             Request::write { node, offset, data, reply } => {
                 reply.send(files.write(node, offset, data).await.inspect(|written| self.moved(*written)));
             }
@@ -125,13 +125,13 @@ impl Contents {
         Ok((done, true))
     }
 
-    async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
+    async fn page(&'static self, node: NodeId, index: u64, pattern: Pattern) -> Result<Page, FileError> {
         let mut around = Around::only(index);
         self.shown.to_map(node, &mut around);
         if let Some(page) = around.take_needed() {
             return Ok(page);
         }
-        let page = Client::new(self.files).page(node, index).await?;
+        let page = Client::new(self.files).page(node, index, pattern).await?;
         self.moved(PAGE_BYTES);
         Ok(page)
     }

@@ -163,7 +163,7 @@ pub(crate) mod calls {
         25 mremap waits memory::mremap => Partly("No MREMAP_DONTUNMAP.");
         26 msync waits memory::msync => Done;
         27 mincore waits memory::mincore => Done;
-        28 madvise waits memory::madvise => Partly("Hints about order, merging and dumps are checked and change nothing; other advice answers EINVAL.");
+        28 madvise waits memory::madvise => Partly("Hints about merging and dumps are checked and change nothing; other advice answers EINVAL.");
         29 shmget plain segments::shmget => Done;
         30 shmat waits segments::shmat => Done;
         31 shmctl waits segments::shmctl => Done;

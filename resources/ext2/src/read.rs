@@ -19,7 +19,7 @@ use core::iter::Peekable;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::block::{MERGED_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_VIEWS_MAX, SECTOR_BYTES};
-use gyre_interface::files::FileError;
+use gyre_interface::files::{FileError, Pattern};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use smallvec::SmallVec;
@@ -47,6 +47,17 @@ pub(crate) struct Wanted {
     pub(crate) pages: u64,
     /// True if read-ahead is allowed, for a sequential reader.
     pub(crate) may_guess: bool,
+}
+
+impl Wanted {
+    /// Returns the wish of a program that touches a page of a mapping through which it goes in that way.
+    pub(crate) fn of_mapping(pattern: Pattern) -> Wanted {
+        match pattern {
+            Pattern::Usual => Wanted { pages: 1, may_guess: true },
+            Pattern::Random => Wanted { pages: 1, may_guess: false },
+            Pattern::Sequential => Wanted { pages: AHEAD_PAGES, may_guess: true },
+        }
+    }
 }
 
 impl Ext2 {

@@ -76,10 +76,10 @@ impl Server for Ext2 {
         Box::pin(self.link_target(&node)).await
     }
 
-    async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
+    async fn page(&'static self, node: NodeId, index: u64, pattern: Pattern) -> Result<Page, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
-        let page = self.page_at(&node, index, Wanted { pages: 1, may_guess: true }).await?;
+        let page = self.page_at(&node, index, Wanted::of_mapping(pattern)).await?;
         self.moved(PAGE_BYTES);
         // It may be lent, or have been lent since it came.
         let mapped = self.cache.map(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)?;

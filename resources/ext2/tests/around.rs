@@ -106,7 +106,7 @@ fn pages_that_are_absent_or_on_their_way_are_left_out_and_bytes_are_told() {
         assert_eq!(places(&look(fs, node, Around::new(0, u16::MAX).needing(3))), [], "the needed one is absent");
         assert_eq!(MOVED.swap(0, Ordering::Relaxed), 0);
         disk.0.lock().latency_ns = 1_000_000;
-        spawn(async move { drop(Server::page(fs, node, 3).await) });
+        spawn(async move { drop(Server::page(fs, node, 3, Pattern::Usual).await) });
         sleep_ns(1000).await;
         assert_eq!(places(&look(fs, node, Around::new(2, 0b11))), [0], "it is on its way");
         sleep_ns(2_000_000).await;
@@ -138,7 +138,7 @@ fn who_touches_a_cold_file_in_order_is_read_ahead_of() {
                 let mut found = look(fs, node, Around::new(first, u16::MAX).needing(place));
                 if found.is_empty() {
                     waits += 1;
-                    drop(Server::page(fs, node, index).await.unwrap());
+                    drop(Server::page(fs, node, index, Pattern::Usual).await.unwrap());
                     found = look(fs, node, Around::new(first, u16::MAX));
                     mapped[index as usize] = true;
                 }

@@ -74,7 +74,7 @@ fn contents_are_the_same_through_the_file_cache_and_counted_there() {
         assert!(missed > 20, "{missed} of 300 begin with a page that is not in memory");
         let from_disk = told();
         assert!(from_disk > 0 && from_disk < asked, "{from_disk} of {asked}: who shows pages counts the others");
-        let page = client.page(node, PAGES - 1).await.unwrap();
+        let page = client.page(node, PAGES - 1, Pattern::Usual).await.unwrap();
         assert_eq!(page.as_slice().get(..3596), model.get(model.len() - 3596..));
     });
 }

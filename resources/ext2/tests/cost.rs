@@ -52,13 +52,13 @@ fn cached_operations_cost() {
         time("lookup", || now(fs.lookup(root, b"index.html".to_vec())).unwrap());
         time("lookup of an absent name", || now(fs.lookup(root, b"absent".to_vec())));
         time("attributes", || now(fs.attributes(node)).unwrap());
-        time("page", || now(fs.page(node, 3)).unwrap());
+        time("page", || now(fs.page(node, 3, Pattern::Usual)).unwrap());
         time("read 4 KiB", || now(fs.read(node, 8192, 4096)).unwrap());
         time("read 64 KiB", || now(fs.read(node, 0, 65_536)).unwrap());
         time("write 4 KiB", || now(fs.write(node, 8192, views_of(&[2; 4096]))).unwrap());
         time("page through serve", || {
             let (reply, call) = reply_pair();
-            now(serve(fs, Request::page { node, index: 3, reply }));
+            now(serve(fs, Request::page { node, index: 3, pattern: Pattern::Usual, reply }));
             now(call).unwrap()
         });
     });

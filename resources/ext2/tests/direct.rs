@@ -131,7 +131,7 @@ fn what_is_dirty_or_mapped_is_seen_by_direct_reads() {
         let (node, mut data) = cold_file(&client, 50_000).await;
         client.write(node, 5000, views_of(&[7; 3000])).await.unwrap();
         data[5000..8000].fill(7);
-        let mapped = client.page(node, 4).await.unwrap();
+        let mapped = client.page(node, 4, Pattern::Usual).await.unwrap();
         mapped.write(10, b"mapped");
         data[16_394..16_400].copy_from_slice(b"mapped");
         assert!(read_direct(&client, node, 0, 50_176, &mut Random(3)).await == data);
@@ -150,7 +150,7 @@ fn a_direct_write_goes_to_the_disk_and_out_of_the_cache() {
             client.read(node, 0, 30_000).await.unwrap();
             client.write(node, 20_000, views_of(&[1; 9000])).await.unwrap();
             data[20_000..29_000].fill(1);
-            let mapped = client.page(node, 3).await.unwrap();
+            let mapped = client.page(node, 3, Pattern::Usual).await.unwrap();
             let fresh = pattern(65_536, 9);
             assert_eq!(write_direct(&client, node, 1024, &fresh, &mut Random(5)).await, 65_536);
             data[1024..1024 + 65_536].copy_from_slice(&fresh);
@@ -177,7 +177,7 @@ fn a_file_may_be_written_from_its_own_pages() {
     block_on(async {
         let (_, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
         let (node, mut data) = cold_file(&client, 20_000).await;
-        let mapped = client.page(node, 0).await.unwrap();
+        let mapped = client.page(node, 0, Pattern::Usual).await.unwrap();
         let views = vec![Bytes::new(mapped.clone(), 512, 2048)];
         assert_eq!(client.write_direct(node, 0, views).await, Ok(2048));
         data.copy_within(512..2560, 0);
@@ -354,7 +354,7 @@ fn pages_that_come_while_the_disk_writes_show_what_was_written_also_where_nobody
             disk.0.lock().latency_ns = 50_000;
             let fresh = pattern(16_384, 8);
             let begun = begin_write(&client, node, 0, &fresh).unwrap();
-            let mapped = client.page(node, 1).await.unwrap();
+            let mapped = client.page(node, 1, Pattern::Usual).await.unwrap();
             client.read(node, 8192, 4096).await.unwrap();
             let waiting = waits.then_some(begun);
             if let Some(begun) = waiting {

@@ -119,7 +119,7 @@ fn what_is_written_shows_in_a_mapping_and_not_in_what_was_lent_before() {
         let node = new_file(&client).await;
         client.write(node, 0, views_of(&[1; 4 * PAGE])).await.unwrap();
         let loan = lend(fs, node, 0).expect("nobody else has them");
-        let mapped = Server::page(fs, node, 1).await.unwrap();
+        let mapped = Server::page(fs, node, 1, Pattern::Usual).await.unwrap();
         assert!(!mapped.same(&loan.pages[1]), "a program may write it");
         assert!(lend(fs, node, 1).is_none(), "so it cannot be lent");
         mapped.write(0, &[2; 10]);

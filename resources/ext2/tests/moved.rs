@@ -38,7 +38,7 @@ fn the_bytes_of_files_are_told() {
         assert_eq!(told(), 500, "what is there");
         client.read(node, 20_000, 9_000).await.unwrap();
         assert_eq!(told(), 0, "nothing is there");
-        client.page(node, 1).await.unwrap();
+        client.page(node, 1, Pattern::Usual).await.unwrap();
         assert_eq!(told(), 4096);
         let mut pages: NearPages = [const { None }; NEAR_PAGES_MAX];
         assert_eq!(Near::read(fs, node, 5_000, 2_000, &mut pages), Some(Ok(2_000)));

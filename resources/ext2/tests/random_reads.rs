@@ -104,3 +104,32 @@ fn what_is_asked_for_at_once_comes_at_once() {
         assert_eq!((requests, drop_pages(&client, node).await), (1, 8), "eight pages in one request");
     });
 }
+
+#[test]
+fn a_mapping_reads_as_its_program_says_that_it_goes_through_it() {
+    block_on(async {
+        let (_, _, client, node) = cold("4096").await;
+        for index in [100, 101, 102, 103, 104, 105, 500] {
+            client.page(node, index, Pattern::Random).await.unwrap();
+        }
+        assert_eq!(drop_pages(&client, node).await, 7, "no page comes that was not asked for");
+        client.page(node, 100, Pattern::Usual).await.unwrap();
+        assert_eq!(drop_pages(&client, node).await, 1, "the first page says nothing of the next");
+        let page = client.page(node, 100, Pattern::Sequential).await.unwrap();
+        assert!(page_begins_with(&page, 100));
+        wait_for_read_ahead().await;
+        let here = client.cached(node, 90, 60).await.unwrap();
+        assert_eq!(here[..10], [0; 10], "those before it stay away");
+        assert_eq!(here[10..42], [1; 32], "those behind it come");
+        assert_eq!(here[42..], [0; 18]);
+        drop_pages(&client, node).await;
+        client.page(node, PAGES - 2, Pattern::Sequential).await.unwrap();
+        assert_eq!(drop_pages(&client, node).await, 2, "there are none behind the end");
+    });
+}
+
+fn page_begins_with(page: &gyre_object::Page, index: u64) -> bool {
+    let mut number = [0; 8];
+    page.read(0, &mut number);
+    u64::from_le_bytes(number) == index
+}

@@ -1,7 +1,7 @@
 //! Images that mke2fs fills from a directory are read as they are.
 
 use crate::support::*;
-use gyre_interface::files::{FileError, NodeId, NodeKind};
+use gyre_interface::files::{FileError, NodeId, NodeKind, Pattern};
 use gyre_message::direct::block_on;
 use std::os::unix::fs::symlink;
 
@@ -116,7 +116,7 @@ fn readers_of_one_page_share_one_request() {
         let root = client.root().await.unwrap();
         let small = client.lookup(root, b"small".to_vec()).await.unwrap().node;
         let before = disk.0.lock().requests;
-        let calls: Vec<_> = (0..20).map(|_| client.page(small, 0)).collect();
+        let calls: Vec<_> = (0..20).map(|_| client.page(small, 0, Pattern::Usual)).collect();
         let mut pages = Vec::new();
         for call in calls {
             pages.push(call.await.unwrap());

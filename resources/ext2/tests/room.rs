@@ -72,7 +72,7 @@ impl World {
         let node = client.create(root, b"written".to_vec(), new()).await.unwrap().node;
         client.sync_all().await.unwrap();
         for index in 0..TAKEN {
-            let page = client.page(taken, index as u64).await.unwrap();
+            let page = client.page(taken, index as u64, Pattern::Usual).await.unwrap();
             keeper.used.lock().push(page);
         }
         World { client, keeper, node }

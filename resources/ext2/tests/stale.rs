@@ -37,7 +37,7 @@ async fn is_refused(fs: &'static Ext2, gone: NodeId, root: NodeId, number: u64) 
         fs.read_link(gone).await.err(),
         Server::open(fs, gone).await.err(),
         Server::close(fs, gone).await.err(),
-        fs.page(gone, 0).await.err(),
+        fs.page(gone, 0, Pattern::Usual).await.err(),
         fs.page_dirtied(gone, 0).await.err(),
         Server::read(fs, gone, 0, 10).await.err(),
         fs.write(gone, 0, views_of(b"stale")).await.err(),

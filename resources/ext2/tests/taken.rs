@@ -121,7 +121,7 @@ fn a_hole_that_a_mapping_is_about_to_write_is_not_taken_before_it_is_zero_on_the
     block_on(async {
         let (cache, client, node) = world().await;
         // Its program shows the page up to here, and loses it while the file is told.
-        let page = client.page(node, HOLE).await.unwrap();
+        let page = client.page(node, HOLE, Pattern::Usual).await.unwrap();
         take_all(cache);
         let (told, times) = with_reclaim(cache, Some(page), client.page_dirtied(node, HOLE)).await;
         assert_eq!(told, Ok(()));

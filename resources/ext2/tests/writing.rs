@@ -235,7 +235,7 @@ fn pages_written_through_a_mapping_reach_the_disk() {
             .set_attributes(node, AttributeChange { size_bytes: Some(10_000), ..AttributeChange::default() })
             .await
             .unwrap();
-        let page = client.page(node, 1).await.unwrap();
+        let page = client.page(node, 1, Pattern::Usual).await.unwrap();
         page.write(100, b"mapped");
         client.page_dirtied(node, 1).await.unwrap();
         drop(page);

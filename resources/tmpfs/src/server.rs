@@ -15,7 +15,7 @@ use crate::{FILE_BYTES_MAX, Tmpfs};
 use alloc::vec::Vec;
 use gyre_interface::files::{
     AttributeChange, Attributes, CACHED_PAGES_MAX, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode,
-    NodeId, Presence, RenameMode, Sought, files,
+    NodeId, Pattern, Presence, RenameMode, Sought, files,
 };
 use gyre_machine::PAGE_BYTES;
 use gyre_message::yield_now;
@@ -201,7 +201,7 @@ impl files::Server for Tmpfs {
         Ok(())
     }
 
-    async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
+    async fn page(&'static self, node: NodeId, index: u64, _pattern: Pattern) -> Result<Page, FileError> {
         let mut tree = self.tree.lock();
         let size = file_size(tree.node(node)?)?;
         if index >= size.div_ceil(PAGE_BYTES as u64) {

@@ -4,7 +4,7 @@ use crate::{Limits, Memory, Tmpfs};
 use gyre_account::ActivityId;
 use gyre_interface::around::Around;
 use gyre_interface::files::files::Server;
-use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, RenameMode, files};
+use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, Pattern, RenameMode, files};
 use gyre_interface::memory::{Budget, Figures, MemoryError, memory};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::{Bytes, Page};
@@ -78,14 +78,14 @@ fn a_mapped_page_and_the_file_are_the_same() {
     block_on(async {
         let node = file(&fs, b"f").await;
         fs.write(node, 0, bytes(b"abc")).await.unwrap();
-        let page = fs.page(node, 0).await.unwrap();
+        let page = fs.page(node, 0, Pattern::Usual).await.unwrap();
         page.write(1, b"X");
         assert_eq!(contents(&fs, node, 0, 3).await, b"aXc");
         fs.write(node, 2, bytes(b"Y")).await.unwrap();
         let mut seen = [0; 3];
         page.read(0, &mut seen);
         assert_eq!(&seen, b"aXY");
-        assert_eq!(fs.page(node, 1).await.err(), Some(FileError::Invalid));
+        assert_eq!(fs.page(node, 1, Pattern::Usual).await.err(), Some(FileError::Invalid));
     });
 }
 
@@ -229,7 +229,10 @@ fn pages_for_a_mapping_come_in_one_look_but_for_holes_and_what_is_behind_the_end
         let found = look(Around::new(0, u16::MAX).needing(1));
         assert_eq!(places(&found), [0, 1, 5, 6]);
         for (place, page) in &found {
-            assert!(page.same(&fs.page(node, *place as u64).await.unwrap()), "it is the one that a message gives");
+            assert!(
+                page.same(&fs.page(node, *place as u64, Pattern::Usual).await.unwrap()),
+                "it is the one that a message gives"
+            );
         }
         assert_eq!(places(&look(Around::new(0, u16::MAX).needing(3))), [], "a message makes a hole's page");
         assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 4 * 8);

@@ -234,13 +234,12 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         raw::MADV_COLLAPSE => gather(&space, address, bytes, Wish::Now).await?,
         raw::MADV_NOHUGEPAGE => set(Options::NO_HUGE, Options::HUGE)?,
-        raw::MADV_NORMAL
-        | raw::MADV_RANDOM
-        | raw::MADV_SEQUENTIAL
-        | raw::MADV_MERGEABLE
-        | raw::MADV_UNMERGEABLE
-        | raw::MADV_DONTDUMP
-        | raw::MADV_DODUMP => set(Options::empty(), Options::empty())?,
+        raw::MADV_NORMAL => set(Options::empty(), Options::RANDOM | Options::SEQUENTIAL)?,
+        raw::MADV_RANDOM => set(Options::RANDOM, Options::SEQUENTIAL)?,
+        raw::MADV_SEQUENTIAL => set(Options::SEQUENTIAL, Options::RANDOM)?,
+        raw::MADV_MERGEABLE | raw::MADV_UNMERGEABLE | raw::MADV_DONTDUMP | raw::MADV_DODUMP => {
+            set(Options::empty(), Options::empty())?
+        }
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -93,7 +93,7 @@ impl Explorer {
         self.note("read", start);
         let end = fs.read(node, file.size_bytes.saturating_sub(10), 4096).await;
         self.note("read at the end", end);
-        let page = fs.page(node, 70).await;
+        let page = fs.page(node, 70, Pattern::Usual).await;
         self.note("page", page);
         let hole = fs.seek(node, 0, Sought::Hole).await;
         self.note("seek hole", hole);

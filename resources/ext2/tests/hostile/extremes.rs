@@ -69,7 +69,7 @@ fn numbers_of_programs_at_their_ends_are_answered() {
             for at in WILD {
                 _ = fs.read_directory(root, at, at as usize).await;
                 _ = fs.read(file.node, at, at as usize).await;
-                _ = fs.page(file.node, at).await;
+                _ = fs.page(file.node, at, Pattern::Usual).await;
                 _ = fs.page_dirtied(file.node, at).await;
                 _ = fs.read_direct(file.node, at, views_of(&[0; 512])).await;
                 _ = fs.write_direct(file.node, at, views_of(&[1; 512])).await;
