@@ -288,13 +288,14 @@ pub const HAND_OVER: u64 = 0x103a;
 /// Errors: ENOSYS (all other kernels), EINVAL.
 pub const FAIL: u64 = 0x10f0;
 /// How a step fails.
-pub const FAIL_KINDS: [&str; 6] = [
+pub const FAIL_KINDS: [&str; 7] = [
     "panic",
     "stack used up",
     "stack overflow",
     "under an object's lock",
     "under a tenant's lock",
     "under a machine's lock",
+    "without an end",
 ];
 /// Of whose work; the first means any resource.
 pub const FAIL_RESOURCES: [Option<Resource>; 9] = [

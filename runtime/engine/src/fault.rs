@@ -22,6 +22,8 @@ pub enum Kind {
     UnderTenantLock,
     /// By a panic while it holds a lock of the machine: not to be contained.
     UnderMachineLock,
+    /// Not by itself: it goes on for ever, through safe points, until another core asks for its end.
+    Endless,
 }
 
 /// A failure to come.
@@ -95,6 +97,7 @@ fn fail(kind: Kind) {
         Kind::UnderObjectLock => fail_with(Box::leak(Box::new(ObjectLock::new(()))).lock()),
         Kind::UnderTenantLock => fail_with(Box::leak(Box::new(TenantLock::new(()))).lock()),
         Kind::UnderMachineLock => fail_with(Box::leak(Box::new(SpinLock::new(()))).lock()),
+        Kind::Endless => go_on(),
     }
 }
 
@@ -113,6 +116,17 @@ fn fail_now() {
 #[cfg(not(target_os = "none"))]
 fn fail_now() {
     std::panic::resume_unwind(Box::new("a failure on purpose"));
+}
+
+// loop: without an end, because that is the failure; it is built with fault injection only
+/// Takes a lock and opens it again, until the core that watches this one has it fail at one of these safe points.
+#[inline(never)]
+fn go_on() {
+    let lock = ObjectLock::new(0_u64);
+    loop {
+        let mut rounds = lock.lock();
+        *rounds = rounds.wrapping_add(1);
+    }
 }
 
 /// Steps below each other on a host, whose stack is not used up.

@@ -2,13 +2,20 @@
 
 use crate::kernel::Kernel;
 use gyre_assembly::grid::id;
-use gyre_contract::native::{ATTACKS, FAIL_RESOURCES};
+use gyre_contract::native::{ATTACKS, FAIL_KINDS, FAIL_RESOURCES};
 use gyre_engine::fault::{Fault, Kind};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 
 /// In the order of [`gyre_contract::native::FAIL_KINDS`].
-const KINDS: [Kind; 6] =
-    [Kind::Panic, Kind::Stack, Kind::Overflow, Kind::UnderObjectLock, Kind::UnderTenantLock, Kind::UnderMachineLock];
+const KINDS: [Kind; FAIL_KINDS.len()] = [
+    Kind::Panic,
+    Kind::Stack,
+    Kind::Overflow,
+    Kind::UnderObjectLock,
+    Kind::UnderTenantLock,
+    Kind::UnderMachineLock,
+    Kind::Endless,
+];
 
 /// Serves `fail`.
 pub fn inject(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {

@@ -74,6 +74,8 @@ int main(int count, char **words) {
         on_files("/tmp");
         on_datagrams();
     }
+    /* Work without an end is ended a second after its beginning; it may be that of the second thread. */
+    sleep(20);
     puts("lived");
     return 0;
 }
