@@ -16,6 +16,7 @@ use crate::signal::action::SIG_DFL;
 use crate::signal::number::{self, Default as DefaultAction};
 use crate::signal::{AltStack, Pending, SIGNAL_MAX, SignalSet};
 use crate::task::preferences::Preferences;
+use crate::time::cpu_sleep::CpuSleep;
 use crate::time::thread_time::ThreadTime;
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
@@ -53,6 +54,8 @@ pub enum RestartBlock {
         /// The address for the remaining time, or 0.
         remaining: u64,
     },
+    /// Sleep on until a clock of processor time has come so far.
+    CpuSleep(CpuSleep),
 }
 
 /// How late timers may be by default (PR_SET_TIMERSLACK), ns.

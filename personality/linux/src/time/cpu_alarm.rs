@@ -6,18 +6,13 @@
 
 use super::alarm::Told;
 use super::cpu_clock::CpuClock;
-use super::{NS_PER_S, cycles_from_now};
+use super::cycles_from_now;
 use crate::Process;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use gyre_message::wait::Either;
 use gyre_message::{RESIDENT, WaitQueue, select, sleep_until, spawn_on};
 use gyre_object::ObjectLock;
-
-/// The shortest pause between two looks, ns: a tick of Linux at 250 Hz.
-const PAUSE_NS_MIN: u64 = 4_000_000;
-/// The longest, ns: nothing is missed by it, as a new setting wakes the task.
-const PAUSE_NS_MAX: u64 = 60 * NS_PER_S;
 
 /// The expiries of a timer: times of its clock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -116,7 +111,7 @@ impl CpuAlarm {
         loop {
             let changed = self.changed.wait();
             let Some(pause_ns) = self.look(&process) else { return };
-            let deadline = cycles_from_now(pause_ns.clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
+            let deadline = cycles_from_now(pause_ns);
             let ended = process.ended.until(|| process.is_ending().then_some(()));
             if let Either::Second(()) = select(select(sleep_until(deadline), changed), ended).await {
                 return;
@@ -124,7 +119,7 @@ impl CpuAlarm {
         }
     }
 
-    /// Tells of an expiry; returns how long there can be none, ns. `None` ends the task.
+    /// Tells of an expiry; returns when to look again, ns from now. `None` ends the task.
     fn look(&self, process: &Process) -> Option<u64> {
         let watch = self.watched()?;
         let now_ns = watch.clock.now_ns().filter(|_| !process.is_ending());
@@ -143,7 +138,7 @@ impl CpuAlarm {
         if passed > 0 {
             self.tell(&watch, passed);
         }
-        left_ns.map(|left_ns| left_ns.checked_div(watch.clock.cores()).unwrap_or(left_ns))
+        left_ns.map(|left_ns| watch.clock.pause_ns(left_ns))
     }
 
     /// Returns the clock and who is told; without them the task ends, and the next setting makes another.

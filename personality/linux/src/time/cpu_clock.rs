@@ -1,10 +1,15 @@
 //! Clocks of processor time: that of a process, from its bill, and that of a thread, from its turns ([`super::thread_time`]).
 
-use super::cycles_to_ns;
+use super::{NS_PER_S, cycles_to_ns};
 use crate::tenant::Consumption;
 use crate::{Errno, Process, Thread};
 use alloc::sync::{Arc, Weak};
 use linux_raw_sys::general as raw;
+
+/// The shortest pause between two looks at a clock, ns: a tick of Linux at 250 Hz.
+const PAUSE_NS_MIN: u64 = 4_000_000;
+/// The longest, ns.
+const PAUSE_NS_MAX: u64 = 60 * NS_PER_S;
 
 /// The part of the time that counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +50,11 @@ const PART: i32 = 3;
 const PART_PROGRAM: i32 = 1;
 /// The number of a device's clock.
 const PART_DEVICE: i32 = 3;
+
+/// Returns whether a clock's number, a negative one, means a device's.
+pub(super) fn is_of_device(number: i32) -> bool {
+    number & (OF_THREAD | PART) == PART_DEVICE
+}
 
 impl CpuClock {
     /// Returns the clock of all threads of a process.
@@ -100,8 +110,20 @@ impl CpuClock {
         Some(self.part.ns(used))
     }
 
+    /// Returns whether it is the clock of this one thread.
+    pub(super) fn is_of_thread(&self, thread: &Arc<Thread>) -> bool {
+        matches!(&self.owner, Owner::Thread(owner) if owner.as_ptr() == Arc::as_ptr(thread))
+    }
+
+    /// Returns how long it cannot have gone on by `left_ns`, ns: as long as its owner needs for that on all cores that it could use. Looks at
+    /// it are no closer together than a tick, and no farther apart than a minute.
+    pub(super) fn pause_ns(&self, left_ns: u64) -> u64 {
+        let at_best_ns = left_ns.checked_div(self.cores()).unwrap_or(left_ns);
+        at_best_ns.clamp(PAUSE_NS_MIN, PAUSE_NS_MAX)
+    }
+
     /// Returns how many cores its owner can use at once.
-    pub(super) fn cores(&self) -> u64 {
+    fn cores(&self) -> u64 {
         match self.owner {
             Owner::Process(_) => gyre_machine::online_cores().count_ones().max(1).into(),
             Owner::Thread(_) => 1,
@@ -119,4 +141,24 @@ pub(crate) fn used_by(thread: &Thread) -> Consumption {
     let user_ns = u128::from(own_ns).saturating_mul(all.user_ns.into()).checked_div(all_ns.into());
     let user_ns = user_ns.and_then(|user_ns| u64::try_from(user_ns).ok()).unwrap_or(own_ns);
     Consumption { user_ns, system_ns: own_ns.saturating_sub(user_ns), ..Consumption::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_comes_when_all_cores_could_have_used_the_rest_up() {
+        let of = |owner| CpuClock { owner, part: Part::All };
+        let (thread, process) = (of(Owner::Thread(Weak::new())), of(Owner::Process(Weak::new())));
+        assert_eq!([0, 1, 5_000_000].map(|left_ns| thread.pause_ns(left_ns)), [PAUSE_NS_MIN, PAUSE_NS_MIN, 5_000_000]);
+        assert_eq!(process.pause_ns(process.cores() * 5_000_000), 5_000_000);
+        assert_eq!(process.pause_ns(u64::MAX), PAUSE_NS_MAX);
+        assert_eq!(process.now_ns(), None);
+    }
+
+    #[test]
+    fn a_number_means_a_device_by_its_last_three_bits() {
+        assert_eq!([-1, -2, -3, -4, -5, -8].map(is_of_device), [false, false, false, false, true, false]);
+    }
 }

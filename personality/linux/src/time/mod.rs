@@ -5,6 +5,7 @@ pub mod clock;
 mod cpu_alarm;
 pub(crate) mod cpu_clock;
 pub mod cpu_limit;
+pub(crate) mod cpu_sleep;
 pub mod interval;
 pub mod posix;
 pub mod sleep;

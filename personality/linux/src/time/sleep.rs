@@ -1,18 +1,37 @@
 //! Sleeping.
 
-use super::{TimeSpec, clock, cycles_from_now, cycles_to_ns};
+use super::{TimeSpec, clock, cpu_clock, cpu_sleep, cycles_from_now, cycles_to_ns};
 use crate::thread::RestartBlock;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_message::sleep_until;
 use linux_raw_sys::general as raw;
 
-/// Clocks that one can sleep by.
-fn check_clock(clock: u32) -> Result<(), Errno> {
+/// The kind of a clock that one can sleep by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// It goes on by itself.
+    Time,
+    /// It counts processor time; whose is not known yet.
+    Cpu,
+}
+
+/// Returns the kind of a clock.
+///
+/// # Errors
+/// EOPNOTSUPP for clocks that can only be read; EPERM for those that wake the machine; EINVAL for those that do not exist.
+fn kind_of(clock: i32) -> Result<Kind, Errno> {
+    let Ok(clock) = u32::try_from(clock) else {
+        return if cpu_clock::is_of_device(clock) { Err(Errno::EOPNOTSUPP) } else { Ok(Kind::Cpu) };
+    };
     match clock {
-        raw::CLOCK_REALTIME | raw::CLOCK_MONOTONIC | raw::CLOCK_BOOTTIME | raw::CLOCK_TAI => Ok(()),
+        raw::CLOCK_REALTIME | raw::CLOCK_MONOTONIC | raw::CLOCK_BOOTTIME | raw::CLOCK_TAI => Ok(Kind::Time),
+        raw::CLOCK_PROCESS_CPUTIME_ID => Ok(Kind::Cpu),
         raw::CLOCK_REALTIME_ALARM | raw::CLOCK_BOOTTIME_ALARM => Err(Errno::EPERM),
-        raw::CLOCK_PROCESS_CPUTIME_ID => Err(Errno::EOPNOTSUPP),
+        raw::CLOCK_THREAD_CPUTIME_ID
+        | raw::CLOCK_MONOTONIC_RAW
+        | raw::CLOCK_REALTIME_COARSE
+        | raw::CLOCK_MONOTONIC_COARSE => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -25,13 +44,19 @@ pub async fn nanosleep(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `clock_nanosleep(clock, flags, wanted, remaining)`.
 pub async fn clock_nanosleep(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let wanted: TimeSpec = thread.read_struct(a.word(2)).await?;
-    check_clock(a.unsigned(0))?;
-    let ns = wanted.ns()?;
-    if a.unsigned(1) & raw::TIMER_ABSTIME == 0 {
-        return sleep_relative(thread, cycles_from_now(ns), a.word(3)).await;
+    let (number, is_absolute) = (a.int(0), a.unsigned(1) & raw::TIMER_ABSTIME != 0);
+    let kind = kind_of(number)?;
+    let ns = thread.read_struct::<TimeSpec>(a.word(2)).await?.ns()?;
+    match (kind, is_absolute) {
+        (Kind::Time, true) => sleep_absolute(thread, number, ns).await,
+        (Kind::Time, false) => sleep_relative(thread, cycles_from_now(ns), a.word(3)).await,
+        (Kind::Cpu, true) => cpu_sleep::absolute(thread, number, ns).await,
+        (Kind::Cpu, false) => cpu_sleep::relative(thread, number, ns, a.word(3)).await,
     }
-    let left = ns.saturating_sub(clock::read(thread, a.int(0))?);
+}
+
+async fn sleep_absolute(thread: &Arc<Thread>, clock: i32, ns: u64) -> Outcome {
+    let left = ns.saturating_sub(clock::read(thread, clock)?);
     match thread.interruptible(sleep_until(cycles_from_now(left))).await {
         Ok(()) => Ok(0),
         Err(_) => Err(Errno::ERESTARTNOHAND),
@@ -55,6 +80,7 @@ pub async fn restart_syscall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
         Some(RestartBlock::Sleep { deadline_cycles, remaining }) => {
             sleep_relative(thread, deadline_cycles, remaining).await
         }
+        Some(RestartBlock::CpuSleep(block)) => cpu_sleep::go_on(thread, block).await,
         None => Err(Errno::EINTR),
     }
 }
