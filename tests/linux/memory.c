@@ -70,6 +70,25 @@ static void advice(void) {
     munmap(memory, 4 * PAGE);
 }
 
+/* What is locked is not to be read anew (MS_INVALIDATE); holes before it do not matter. */
+static void invalidating(char *shared) {
+    char *memory = map(4 * PAGE);
+    CHECK(msync(memory, 4 * PAGE, MS_INVALIDATE) == 0 && msync(shared, PAGE, MS_SYNC | MS_INVALIDATE) == 0);
+    CHECK(munmap(memory + PAGE, PAGE) == 0 && mlock(memory + 2 * PAGE, PAGE) == 0 && mlock(shared, PAGE) == 0);
+    int ways[] = {0, MS_SYNC, MS_ASYNC};
+    for (int i = 0; i < 3; i++) {
+        FAILS(msync(shared, PAGE, ways[i] | MS_INVALIDATE), EBUSY);
+        FAILS(msync(memory, 4 * PAGE, ways[i] | MS_INVALIDATE), EBUSY);
+        FAILS(msync(memory, 2 * PAGE, ways[i] | MS_INVALIDATE), ENOMEM);
+        FAILS(msync(memory + 1, 4 * PAGE, ways[i] | MS_INVALIDATE), EINVAL);
+        CHECK(msync(memory + 3 * PAGE, PAGE, ways[i] | MS_INVALIDATE) == 0);
+        CHECK(msync(memory + 2 * PAGE, 0, ways[i] | MS_INVALIDATE) == 0);
+        CHECK(msync(shared, PAGE, ways[i]) == 0);
+    }
+    CHECK(munlock(shared, PAGE) == 0 && msync(shared, PAGE, MS_SYNC | MS_INVALIDATE) == 0);
+    CHECK(munmap(memory, 4 * PAGE) == 0);
+}
+
 static void sharing(void) {
     int *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
@@ -90,6 +109,7 @@ static void sharing(void) {
     CHECK(pwrite(file, "9", 1, 5) == 1 && all[5] == '9');
     CHECK(msync(all, PAGE, MS_SYNC) == 0);
     FAILS(msync(all, PAGE, MS_SYNC | MS_ASYNC), EINVAL);
+    invalidating(all);
     int reader = open(path, O_RDONLY);
     FAILS(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, reader, 0), EACCES);
     char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, reader, 0);

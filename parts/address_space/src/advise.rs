@@ -153,6 +153,17 @@ impl AddressSpace {
         Ok(WrittenFiles { files, is_whole: state.regions.covers(start, end) })
     }
 
+    /// Returns the address of the first locked page in a range.
+    ///
+    /// # Errors
+    /// [`SpaceError::Invalid`], and [`SpaceError::NotMapped`] for what is no user memory.
+    pub fn first_locked(&self, address: u64, bytes: u64) -> Result<Option<u64>, SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let parts = self.state.lock().regions.parts(start, end);
+        let locked = parts.into_iter().find(|(_, _, region)| region.options.contains(Options::LOCKED));
+        Ok(locked.map(|(from, _, _)| from))
+    }
+
     /// Returns the shared memory whose beginning is mapped at `address`.
     pub fn shared_memory_at(&self, address: u64) -> Option<Arc<SharedMemory>> {
         let state = self.state.lock();

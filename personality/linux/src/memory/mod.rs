@@ -265,11 +265,30 @@ pub async fn msync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if flags & !(both | raw::MS_INVALIDATE) != 0 || flags & both == both {
         return Err(Errno::EINVAL);
     }
+    let (address, bytes) = (a.word(0), a.word(1));
+    let is_invalidating = flags & raw::MS_INVALIDATE != 0;
+    if is_invalidating && let Some(locked) = thread.space().first_locked(address, bytes)? {
+        return sync_before(thread, address, locked, flags).await;
+    }
     if flags & raw::MS_SYNC != 0 {
-        losses::sync_mappings(thread, a.word(0), a.word(1)).await?;
+        losses::sync_mappings(thread, address, bytes).await?;
     } else {
         // Nothing is to be begun: what is dirty goes by its age (Linux since 2.6.19).
-        thread.space().set_options(a.word(0), a.word(1), Options::empty(), Options::empty())?;
+        thread.space().set_options(address, bytes, Options::empty(), Options::empty())?;
     }
     Ok(0)
+}
+
+/// Refuses what is locked, once what lies before it is synced; holes before it do not matter (Linux: mm/msync.c).
+///
+/// # Errors
+/// EBUSY, always, unless contents were lost: EIO.
+async fn sync_before(thread: &Thread, address: u64, locked: u64, flags: u32) -> Outcome {
+    if flags & raw::MS_SYNC != 0 {
+        match losses::sync_mappings(thread, address, locked.saturating_sub(address)).await {
+            Ok(()) | Err(Errno::ENOMEM) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::EBUSY)
 }

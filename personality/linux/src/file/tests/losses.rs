@@ -129,6 +129,24 @@ fn a_mapping_tells_by_the_description_that_it_was_made_of() {
 }
 
 #[test]
+fn what_lies_before_locked_memory_is_synced_before_that_is_refused() {
+    run_lossy(|user, losses| async move {
+        user.file("/f", &[7; 2 * PAGE as usize]).await;
+        let file = user.open("/f", raw::O_RDWR, 0).await.unwrap();
+        let at = map(&user, file, raw::MAP_SHARED, READ_WRITE).await;
+        memory::mlock(&user.thread, Arguments([at + PAGE, PAGE, 0, 0, 0, 0])).await.unwrap();
+        lose(&losses);
+        let both = async |flags: u32| {
+            let flags = u64::from(raw::MS_INVALIDATE | flags);
+            memory::msync(&user.thread, Arguments([at, 2 * PAGE, flags, 0, 0, 0])).await
+        };
+        assert_eq!((both(0).await, both(raw::MS_ASYNC).await), (Err(Errno::EBUSY), Err(Errno::EBUSY)));
+        assert_eq!((both(raw::MS_SYNC).await, both(raw::MS_SYNC).await), (LOST, Err(Errno::EBUSY)));
+        assert_eq!(msync(&user, at, raw::MS_SYNC | raw::MS_INVALIDATE).await, KEPT);
+    });
+}
+
+#[test]
 fn durable_writes_and_ranges_tell_losses_too() {
     run_lossy(|user, losses| async move {
         user.file("/f", &[7; 100]).await;
