@@ -13,7 +13,7 @@ use gyre_assembly::grid::{self, id};
 use gyre_assembly::reporter;
 use gyre_contract::boot::{Root, Tenant as Description, TenantKind};
 use gyre_contract::catalogue::Resource;
-use gyre_engine::{Engine, RESIDENT};
+use gyre_engine::RESIDENT;
 use gyre_ext2::MountOptions;
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::block::block;
