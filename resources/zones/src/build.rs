@@ -1,4 +1,4 @@
-//! An instance made in a zone's parts, and ended.
+//! An instance made in a zone's parts, and put down.
 
 use crate::handler::{Zones, now_ns};
 use crate::instances::{Fault, Plan, Stopping};
@@ -7,8 +7,7 @@ use crate::slot::{Presence, Slot};
 use alloc::vec::Vec;
 use gyre_contract::zones::{Refusal, State};
 use gyre_interface::leases::{Goods, Holder, Lots, Move, Parts, Terms};
-use gyre_interface::zone_messages::ToZone;
-use gyre_message::{sleep_ns, within, yield_now};
+use gyre_message::{sleep_ns, yield_now};
 
 /// How long the stopping of cores may take, ns.
 const STOP_NS_MAX: u64 = 2_000_000_000;
@@ -90,20 +89,6 @@ impl Zones {
             }
         };
         slot.changed.until(look).await
-    }
-
-    /// Asks an instance to end, and waits until it has, at most for the grace time.
-    pub(crate) async fn ask_to_end(&self, place: usize, grace_ms: u32) {
-        let Ok(slot) = self.slot(place) else { return };
-        if grace_ms == 0 || slot.state() != State::Running {
-            return;
-        }
-        slot.set_state(State::Ending);
-        self.machine.ask_to_end(place);
-        // A zone with a full ring sees the word in its page at its next beat.
-        let _ = self.machine.send(place, &ToZone::End(grace_ms).encode(0));
-        let has_ended = slot.changed.until(|| (slot.state() != State::Ending).then_some(()));
-        within(u64::from(grace_ms).saturating_mul(1_000_000), has_ended).await;
     }
 
     /// Ends what is left of an instance: its cores park, its devices are reset, its page is forgotten. The zone's gate is passed.

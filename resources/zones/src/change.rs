@@ -3,7 +3,7 @@
 //! Steps that may be refused come before those that cannot be taken back:
 //!
 //! 1. Zones that shrink are asked for the parts. A zone that is in no hurry makes the change fail after its deadline.
-//! 2. Zones that end, end.
+//! 2. Zones that end, end beside each other ([`crate::end`]).
 //! 3. One exchange moves all parts in the pool.
 //! 4. New instances begin and stand.
 //! 5. Zones that grow are offered the parts.
@@ -49,12 +49,12 @@ impl NotTaken {
 }
 
 /// A change under way.
-pub(crate) struct Work<'a> {
-    pub(crate) zones: &'a Zones,
+pub(crate) struct Work {
+    pub(crate) zones: &'static Zones,
     pub(crate) steps: Vec<Step>,
     /// Parts that a zone took and does not give back: they stay its own.
     pub(crate) stuck: Parts,
-    before: Vec<Known>,
+    pub(crate) before: Vec<Known>,
     /// By zone: what it gave, still its own in the pool.
     collected: Vec<Parts>,
     /// By zone: what it gets while it runs.
@@ -70,7 +70,7 @@ impl Zones {
     ///
     /// # Errors
     /// The reason for which nothing has changed.
-    pub(crate) async fn change(&self, commands: &[Command], by: By) -> Result<(), Refusal> {
+    pub(crate) async fn change(&'static self, commands: &[Command], by: By) -> Result<(), Refusal> {
         let busy = || Refusal::Busy {
             part: Part::Core,
             holder: "supervisor".into(),
@@ -88,7 +88,7 @@ impl Zones {
     }
 
     /// As [`Zones::change`], with the zones described that come. The one change passes its gate meanwhile.
-    async fn change_described(&self, commands: &[Command], by: By) -> Result<(), Refusal> {
+    async fn change_described(&'static self, commands: &[Command], by: By) -> Result<(), Refusal> {
         let begun_ns = now_ns();
         let named = self.named(commands)?;
         self.refresh().await;
@@ -157,15 +157,12 @@ fn names(command: &Command) -> Vec<&alloc::string::String> {
     }
 }
 
-impl Work<'_> {
+impl Work {
     async fn run(&mut self, change: &Change) -> Result<(), Refusal> {
         for (place, aim) in change.aims.iter().enumerate() {
             self.collect(place, aim).await?;
         }
-        let ends = |aim: &Aim| matches!(aim.course, Course::Ends | Course::BeginsAgain);
-        for (place, aim) in change.aims.iter().enumerate().filter(|(_, aim)| ends(aim)) {
-            self.end(place, aim).await?;
-        }
+        self.end(change).await?;
         self.exchange(change).await?;
         let begins = |aim: &Aim| matches!(aim.course, Course::Begins | Course::BeginsAgain);
         let new: Vec<usize> =
@@ -242,29 +239,6 @@ impl Work<'_> {
                 Refusal::Invalid { why: alloc::format!("zone {name} cannot use it: {words}") }
             }
             failure => Refusal::Busy { part, holder: name, why: alloc::format!("{failure}") },
-        }
-    }
-
-    async fn end(&mut self, place: usize, aim: &Aim) -> Result<(), Refusal> {
-        if !self.before.get(place).is_some_and(Known::lives) {
-            return Ok(());
-        }
-        self.zones.ask_to_end(place, aim.grace_ms).await;
-        let put_down = self.zones.put_down(place).await;
-        let slot = self.zones.slot(place)?;
-        if slot.known().lives() {
-            slot.set_state(State::Absent);
-        }
-        match put_down {
-            Ok(()) => {
-                self.steps.push(Step::Ended(place));
-                Ok(())
-            }
-            Err(fault) => {
-                // Nothing can be made of the rest.
-                self.zones.give_up(place).await;
-                Err(Refusal::Machine { why: fault.0 })
-            }
         }
     }
 

@@ -101,6 +101,8 @@ pub trait Instances: Sync + 'static {
     fn ask_to_end(&self, zone: usize);
     /// Sends it a message, and rings if it sleeps.
     fn send(&self, zone: usize, message: &Message) -> Result<(), Full>;
+    /// Sends a message to several zones, or to none if one of them has no room. It is in all rings before anybody is interrupted.
+    fn cast(&self, zones: &[usize], message: &Message) -> Result<(), Full>;
     /// Takes a message of its.
     fn receive(&self, zone: usize) -> Option<Message>;
     /// Says that the supervisor waits for its bell: true if there is nothing to receive.

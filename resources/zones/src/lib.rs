@@ -8,7 +8,7 @@
 //! * Pure: [`plan`] (a list of commands becomes an aim for each zone, or a refusal), [`rights`] (the orders that a zone may give), [`life`] (when a zone counts as dead, and when it is made
 //!   again), [`tail`] (what it printed), [`journal`] (the log).
 //! * [`slot`]: a zone's state; [`asks`]: questions to a zone; [`build`]: an instance made and ended; [`change`]: a plan carried out, with its
-//!   undoing; [`watch`]: the task that looks after a zone; [`handler`]: the requests; [`views`]: what they show.
+//!   undoing; [`end`]: the ends of its zones; [`watch`]: the task that looks after a zone; [`handler`]: the requests; [`views`]: what they show.
 //! * [`staged`]: the boot module of a zone that comes, as it is handed over; [`comers`]: places that get a zone in a change.
 //! * [`links`]: network links between instances that live; [`serving`]: disks that the supervisor serves to zones.
 //!
@@ -26,6 +26,7 @@ mod build;
 mod change;
 mod cleaning;
 mod comers;
+mod end;
 mod gate;
 mod handler;
 mod instances;

@@ -23,7 +23,7 @@ pub(crate) enum Step {
     Offered(usize, Parts),
 }
 
-impl Work<'_> {
+impl Work {
     /// Undoes all steps.
     pub(crate) async fn undo(&mut self) {
         let zones = self.zones;

@@ -22,7 +22,7 @@ use gyre_interface::leases::{Lots, Parts, leases};
 use gyre_interface::zone_messages::{DiskOffer, Figures, LinkOffer, Reason};
 use gyre_interface::zones::{By, zones};
 use gyre_leases::{Leases, Pool};
-use gyre_line::{Full, Message, Receiver, Ring, Sender};
+use gyre_line::{Bell, Full, Message, Receiver, Ring, Sender, Target, cast};
 use gyre_machine::random::Random;
 use gyre_machine::{PciAddress, ZoneLife};
 use gyre_message::{Link, sleep_ns};
@@ -71,6 +71,8 @@ struct Machine {
     links: Mutex<Vec<Taken>>,
     /// Times that the memory of a link was made empty.
     ups: AtomicU32,
+    /// Times that one message went to several zones.
+    casts: AtomicU32,
     /// Lots and devices of zones.
     books: Books,
 }
@@ -185,6 +187,20 @@ impl Instances for Machine {
         let sent = sender.send(message);
         ends.0 = sender.position();
         sent
+    }
+
+    fn cast(&self, zones: &[usize], message: &Message) -> Result<(), Full> {
+        let zones: Vec<&Shared> = zones.iter().map(|zone| &self.zones[*zone]).collect();
+        let mut ends: Vec<_> = zones.iter().map(|zone| zone.ends.lock().unwrap()).collect();
+        let bells: [Bell; ZONES] = Default::default();
+        let pairs = zones.iter().zip(&bells).zip(&ends);
+        let mut targets: Vec<_> =
+            pairs.map(|((zone, bell), ends)| Target { sender: Sender::at(&zone.to_zone, ends.0), bell }).collect();
+        // A zone's kernel looks by itself.
+        cast(message, &mut targets, |_| {})?;
+        ends.iter_mut().zip(&targets).for_each(|(ends, target)| ends.0 = target.sender.position());
+        self.casts.fetch_add(u32::from(zones.len() > 1), Ordering::Relaxed);
+        Ok(())
     }
 
     fn receive(&self, zone: usize) -> Option<Message> {
@@ -483,8 +499,8 @@ fn boot_supervisor(machine: &'static Machine, seed: u64, told: &'static Mutex<Op
     engine
 }
 
-/// Plays a seed; answers the supervisor's trace, how many zones were killed, and what was moved.
-fn play(seed: u64) -> (u64, u32, Moves) {
+/// Plays a seed; answers the supervisor's trace, how many zones were killed, how often several were told at once, and what was moved.
+fn play(seed: u64) -> (u64, u32, u32, Moves) {
     let machine: &'static Machine = Box::leak(Box::default());
     let told: &'static Mutex<Option<Supervisor>> = Box::leak(Box::default());
     let mut world = World::new(seed);
@@ -529,7 +545,7 @@ fn play(seed: u64) -> (u64, u32, Moves) {
     let instance = world.instance(supervisor).unwrap();
     instance.within(|| check(instance.engine(), &books));
     assert!(machine.ups.load(Ordering::Relaxed) > 3, "links come up again and again");
-    (instance.trace_hash(), kills, machine.books.moves())
+    (instance.trace_hash(), kills, machine.casts.load(Ordering::Relaxed), machine.books.moves())
 }
 
 fn check(engine: &Engine, books: &Supervisor) {
@@ -552,15 +568,16 @@ fn check(engine: &Engine, books: &Supervisor) {
 
 #[test]
 fn the_bill_adds_up_whenever_zones_and_parts_come_go_and_die() {
-    let (mut kills, mut moves) = (0, Moves::default());
+    let (mut kills, mut casts, mut moves) = (0, 0, Moves::default());
     for seed in 0..SEEDS {
         let first = play(seed);
         assert_eq!(first, play(seed), "seed {seed} plays otherwise the second time");
-        kills += first.1;
-        let Moves { lots, devices, stuck } = first.2;
+        (kills, casts) = (kills + first.1, casts + first.2);
+        let Moves { lots, devices, stuck } = first.3;
         moves = Moves { lots: moves.lots + lots, devices: moves.devices + devices, stuck: moves.stuck + stuck };
     }
     let least = SEEDS as u32;
     assert!(moves.lots > 2 * least && moves.devices > least && moves.stuck > 0, "{moves:?}");
     assert!(kills > SEEDS as u32, "{kills} zones were killed");
+    assert!(casts > 0, "no zones were told at once to end");
 }

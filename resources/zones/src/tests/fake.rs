@@ -84,6 +84,10 @@ pub(super) struct State {
     /// Devices that do not reset.
     pub(super) stubborn_devices: Vec<PciAddress>,
     pub(super) prepared: u32,
+    /// Zones whose rings have no room.
+    pub(super) full_rings: Vec<usize>,
+    /// The receivers of each message that was sent to several at once.
+    pub(super) casts: Vec<Vec<usize>>,
     /// Names that places got on the bill.
     pub(super) names: BTreeMap<usize, String>,
     /// The module of the last instance that was made, if it came while the machine ran.
@@ -292,6 +296,12 @@ impl Fake {
         self.state.lock().memory_left.iter_mut().for_each(|left| *left += 1);
     }
 
+    /// A zone is there, and its ring has room.
+    fn hears(&self, zone: usize) -> bool {
+        let is_full = self.state.lock().full_rings.contains(&zone);
+        !is_full && self.on(zone, |zone| zone.is_there)
+    }
+
     pub(super) fn on<T>(&self, zone: usize, work: impl FnOnce(&mut Zone) -> T) -> T {
         work(&mut self.state.lock().zones[zone])
     }
@@ -457,7 +467,19 @@ impl Instances for Fake {
     fn ask_to_end(&self, _zone: usize) {}
 
     fn send(&self, zone: usize, message: &Message) -> Result<(), Full> {
-        self.on(zone, |zone| zone.is_there.then(|| zone.answer(message)).ok_or(Full))
+        if !self.hears(zone) {
+            return Err(Full);
+        }
+        self.on(zone, |zone| zone.answer(message));
+        Ok(())
+    }
+
+    fn cast(&self, zones: &[usize], message: &Message) -> Result<(), Full> {
+        if zones.iter().any(|zone| !self.hears(*zone)) {
+            return Err(Full);
+        }
+        self.state.lock().casts.push(zones.to_vec());
+        zones.iter().try_for_each(|zone| self.send(*zone, message))
     }
 
     fn receive(&self, zone: usize) -> Option<Message> {

@@ -4,6 +4,7 @@ mod bad_input;
 mod changes;
 mod comers;
 mod crashes;
+mod ends;
 mod fake;
 mod links;
 mod random;

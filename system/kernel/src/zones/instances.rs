@@ -32,9 +32,9 @@ const SLICES_MAX: usize = 64;
 
 /// An instance, and how far the supervisor is with its rings.
 #[derive(Default)]
-struct Held {
-    instance: Option<Instance>,
-    sent: u32,
+pub(super) struct Held {
+    pub(super) instance: Option<Instance>,
+    pub(super) sent: u32,
     received: u32,
     resets: Vec<(u32, Reset)>,
 }
@@ -44,7 +44,7 @@ pub struct Machine {
     base: &'static Base,
     /// The zones' activities.
     payers: &'static [ActivityId],
-    held: [SpinLock<Held>; ZONES_MAX],
+    pub(super) held: [SpinLock<Held>; ZONES_MAX],
 }
 
 /// The platform's number of a zone's instance.
@@ -280,6 +280,10 @@ impl Instances for Machine {
             Some(sent)
         };
         self.on(zone, send).unwrap_or(Err(Full))
+    }
+
+    fn cast(&self, zones: &[usize], message: &Message) -> Result<(), Full> {
+        self.cast_to(zones, message)
     }
 
     fn receive(&self, zone: usize) -> Option<Message> {

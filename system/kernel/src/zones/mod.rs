@@ -4,7 +4,7 @@
 //! cores and the memory of its lease, and for the supervisor's work for it.
 //!
 //! * [`instances`]: the platform's functions, as the resource of zones needs them.
-//! * [`calls`]: the native calls.
+//! * [`casts`]: one message to several zones; [`calls`]: the native calls.
 //! * [`home`]: the other side, this kernel as a zone; [`cores`], [`memory`] and [`devices`]: its parts that go and come.
 //! * [`end_all`]: the end of all zones before that of the machine.
 //! * [`back_ends`]: the disks that it serves to zones; [`disks`]: those that its supervisor serves to it; [`disk_window`]: the memory for both.
@@ -12,6 +12,7 @@
 
 mod back_ends;
 pub mod calls;
+mod casts;
 mod cores;
 mod devices;
 mod disk_window;
