@@ -36,7 +36,7 @@ fn start(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
         return broker(arguments);
     }
     let health = Arc::new(Health::default());
-    let mut source: Arc<dyn Source> = Arc::new(source::Native);
+    let mut source: Arc<dyn Source> = Arc::new(source::Native::default());
     let mut broker_words = vec![program, "broker".to_owned()];
     let mut key_file = Some(address::AGENT_KEY_PATH.to_owned());
     let mut listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address::AGENT_PORT));

@@ -10,6 +10,7 @@
 pub mod child;
 mod linux;
 mod native;
+mod places;
 
 use std::{
     fs::File,

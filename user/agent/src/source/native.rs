@@ -1,18 +1,19 @@
 //! The machine's own kernel, by native system calls.
 //!
 //! * Each function is one call of `gyre_native`; the kernel's errors come back as they are.
-//! * [`Native::index`] finds a tenant's place in the description by its name: the calls for logs and consoles want that.
+//! * [`Native::index`] finds a tenant's place in the description by its name: the calls for logs and consoles want that. Logs are looked at often,
+//!   so [`Places`] finds theirs.
 //! * [`Native::explain`] makes a sentence of the errno with which a change was refused, [`Native::refused`] of a refusal of several changes
 //!   together.
 //!
-//! Called by the agent's threads, each for its own connection; nothing is kept between calls.
+//! Called by the agent's threads, each for its own connection; nothing but the places is kept between calls.
 
-use std::{fs::File, io, os::fd::AsRawFd as _};
+use std::{fs::File, io, os::fd::AsRawFd as _, time::Instant};
 
 use gyre_contract::{
     cells,
     goals::Goals,
-    monitor::{ActivityKind, Snapshot},
+    monitor::Snapshot,
     native::{Change, Life},
     promise::{Record as ChangeRecord, Refusal, Refused, Together},
     seats::{self, Revoke, Seats},
@@ -23,7 +24,10 @@ use gyre_contract::{
 
 use gyre_native::trace::Trace;
 
-use super::{Piece, Program, Source, Streams, Traced, no_tenant_of, no_zone_of};
+use super::{
+    Piece, Program, Source, Streams, Traced, no_zone_of,
+    places::{self, Places},
+};
 
 const LOG_BYTES: usize = 16 << 10;
 
@@ -33,7 +37,10 @@ const EAGAIN: i32 = 11;
 const EBUSY: i32 = 16;
 
 /// The machine that the agent runs in.
-pub struct Native;
+#[derive(Default)]
+pub struct Native {
+    places: Places,
+}
 
 struct Started {
     pid: i32,
@@ -47,11 +54,14 @@ impl Traced for Trace {
 
 impl Source for Native {
     fn snapshot(&self) -> io::Result<Snapshot> {
-        gyre_native::snapshot()
+        let at = Instant::now();
+        let snapshot = gyre_native::snapshot()?;
+        self.places.keep(&snapshot, at);
+        Ok(snapshot)
     }
 
     fn log(&self, tenant: &str, offset: u64) -> io::Result<(u64, Vec<u8>)> {
-        gyre_native::log(self.index(tenant)?, offset, LOG_BYTES)
+        self.places.read(tenant, gyre_native::snapshot, |index| gyre_native::log(index, offset, LOG_BYTES))
     }
 
     fn type_in(&self, tenant: &str, bytes: &[u8]) -> io::Result<usize> {
@@ -160,18 +170,9 @@ impl Source for Native {
 }
 
 impl Native {
-    /// Finds a tenant's index: their ids ascend in the order of the machine.
+    /// Finds a tenant's index now.
     fn index(&self, tenant: &str) -> io::Result<u32> {
-        let snapshot = self.snapshot()?;
-        let is_tenant = |kind| matches!(kind, ActivityKind::System | ActivityKind::Tenant);
-        let all = snapshot.activities.iter().filter(|activity| is_tenant(activity.kind));
-        let mut all: Vec<_> = all.collect();
-        all.sort_by_key(|one| one.id);
-        // One that has left may have the name of one that is here; what it wrote is read under its name if nobody else has it.
-        let named = |left: bool| all.iter().position(|one| one.name == tenant && one.state.has_left() == left);
-        let here = || all.iter().filter(|one| !one.state.has_left()).map(|one| one.name.as_str()).collect::<Vec<_>>();
-        let at = named(false).or_else(|| named(true)).ok_or_else(|| no_tenant_of(tenant, &here()))?;
-        u32::try_from(at).map_err(io::Error::other)
+        places::index(&self.snapshot()?, tenant)
     }
 
     /// Says what was not there: the kernel's answer is the same for a tenant and a program.
