@@ -115,15 +115,17 @@ pub(super) fn index(snapshot: &Snapshot, tenant: &str) -> io::Result<u32> {
 }
 
 impl Seen {
-    /// Takes the tenants of a snapshot: their ids ascend in the order of the machine.
+    /// Takes the tenants of a snapshot. The kernel makes their activities at its start, one after the other in the order of the machine and the
+    /// system tenant's first; it does not tell of places that nobody has had, so an id says the index and the order in the list does not.
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
         let is_tenant = |kind| matches!(kind, ActivityKind::System | ActivityKind::Tenant);
         let mut all: Vec<_> = snapshot.activities.iter().filter(|activity| is_tenant(activity.kind)).collect();
         all.sort_by_key(|one| one.id);
-        let tenants = (0..).zip(all).map(|(index, one)| Tenant {
+        let first = all.first().map_or(0, |system| system.id);
+        let tenants = all.into_iter().map(|one| Tenant {
             name: one.name.clone(),
             is_here: !one.state.has_left(),
-            place: Place { index, activity: one.id },
+            place: Place { index: one.id.saturating_sub(first), activity: one.id },
         });
         Self { at, tenants: tenants.collect() }
     }
@@ -222,6 +224,15 @@ mod tests {
         };
         assert_eq!(places.read("gold", look, number).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
         assert_eq!(looks.get(), 1 + READS_MAX);
+    }
+
+    #[test]
+    fn a_place_that_nobody_has_had_counts_though_the_kernel_does_not_tell_of_it() {
+        let mut machine = machine(&["-gold", "vacant", "gold"]);
+        machine.activities.retain(|one| one.name != "vacant");
+        // Those that have left stand last.
+        machine.activities.sort_by_key(|one| one.state.has_left());
+        assert_eq!(index(&machine, "gold").unwrap(), 3);
     }
 
     #[test]
