@@ -3,7 +3,6 @@
 mod attach;
 mod logs;
 mod streams;
-mod terminal;
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -22,11 +21,11 @@ use crate::{
     failure::{Context as _, Failure, Kind, Result},
     instances::Instances,
     project::Project,
+    terminal::{self, Held, Screen},
 };
 pub use attach::attach;
 pub use logs::logs;
 use streams::Streams;
-use terminal::Raw;
 
 /// Runs `gyre exec TENANT COMMAND`: its streams are ours, its exit code is ours.
 ///
@@ -36,14 +35,17 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
     let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
     let life = instances.life_of(&arguments.tenant);
-    // Dropped, it gives the terminal back, also after a failure.
-    let raw = arguments.terminal.then(Raw::new).transpose()?;
+    if arguments.terminal {
+        terminal::check()?;
+    }
     let request = request(arguments, tenant);
     let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
     let (mut frames, line) = agent.upgrade("/exec", &body, life)?;
     let cut = || "the machine closed the connection".to_owned();
     let stream = frames.get_ref().try_clone().context(cut)?;
-    pass_signals(stream.try_clone().context(cut)?, raw.is_some())?;
+    pass_signals(stream.try_clone().context(cut)?, arguments.terminal)?;
+    // From now on no signal ends the tool; dropped, this gives the terminal back, also after a failure.
+    let _held = arguments.terminal.then(|| Held::take(Screen::Users)).transpose()?;
     std::thread::spawn(move || pass_input(stream));
     let mut streams = Streams::new(arguments.json);
     loop {

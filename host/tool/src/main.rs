@@ -53,6 +53,7 @@ mod set;
 mod size;
 mod stop;
 mod symbols;
+mod terminal;
 mod tests_command;
 mod top;
 mod trace;

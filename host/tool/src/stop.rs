@@ -15,20 +15,28 @@ use nix::{
     unistd::Pid,
 };
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level,
+};
 
 use crate::{
     check::print_json,
     cli,
-    failure::{Context as _, Failure, Result},
+    failure::{Context as _, Failure, Kind, Result},
     held_file, life,
     project::Project,
     qemu::Span,
+    terminal,
 };
 
 /// Set once; never cleared.
 #[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
+
+/// The signals by which a user or the host ends the tool.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// The flag of this process, once it handles signals.
 static OWN: OnceLock<Stop> = OnceLock::new();
@@ -47,26 +55,35 @@ pub fn check() -> Result<()> {
 }
 
 impl Stop {
-    /// Sets the flag at Ctrl-C, hang-up and termination. A second Ctrl-C ends the tool at once.
+    /// Sets the flag at Ctrl-C, hang-up and termination. A second Ctrl-C ends the tool at once, but for the terminal, which is given back.
     ///
     /// # Errors
-    /// When the handlers cannot be set.
+    /// When the handlers cannot be set, or no thread can be had.
     pub fn on_signals() -> Result<Self> {
         if let Some(own) = OWN.get() {
             return Ok(own.clone());
         }
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())
-                .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
-                .context(|| "cannot handle signals".into())?;
+        let cannot = || "cannot handle signals".to_owned();
+        for signal in SIGNALS {
+            signal_hook::flag::register(signal, flag.clone()).context(cannot)?;
         }
+        let signals = Signals::new(SIGNALS).context(cannot)?;
+        std::thread::Builder::new().name("signals".into()).spawn(|| end_at_second(signals)).context(cannot)?;
         Ok(OWN.get_or_init(|| Self(flag)).clone())
     }
 
     /// Returns whether it is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the tool at the second signal, whatever its other threads wait for.
+fn end_at_second(mut signals: Signals) {
+    if signals.forever().nth(1).is_some() {
+        terminal::give_back();
+        low_level::exit(Kind::Interrupted as i32);
     }
 }
 

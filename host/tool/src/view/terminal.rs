@@ -13,7 +13,12 @@ mod one;
 mod tenants;
 mod zones;
 
-use std::{io::IsTerminal as _, os::fd::AsFd as _, sync::Arc, time::Duration};
+use std::{
+    io::{IsTerminal as _, stdout},
+    os::fd::AsFd as _,
+    sync::Arc,
+    time::Duration,
+};
 
 use gyre_machine_file::units::show_bits_per_second;
 use nix::{
@@ -21,7 +26,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use ratatui::{
-    DefaultTerminal, Frame,
+    DefaultTerminal, Frame, Terminal,
+    backend::CrosstermBackend,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style},
@@ -32,6 +38,7 @@ use ratatui::{
 use super::{Sample, Sampler, harmless::harmless, sample::settled};
 use crate::{
     failure::{Context as _, Result},
+    terminal::{Held, Screen},
     ui,
 };
 use tenants::Choice;
@@ -73,22 +80,42 @@ pub fn watch(
     leaving: Leaving,
     mut over: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    let mut terminal = ratatui::try_init().context(|| "the terminal does not work".into())?;
-    let cleared = terminal.clear().context(|| "the terminal does not work".into());
-    let ended = cleared.and_then(|()| run(&mut terminal, sampler, title, leaving, &mut over));
-    ratatui::restore();
-    ended
+    let held = Held::take(Screen::Own)?;
+    let failed = || "the terminal does not work".to_owned();
+    let mut terminal = Terminal::new(CrosstermBackend::new(stdout())).context(failed)?;
+    terminal.clear().context(failed)?;
+    let shown = run(&mut terminal, &held, sampler, title, leaving, &mut over)?;
+    if shown == Shown::Lost {
+        // The text of a panic stands on the screen; what runs goes on.
+        while !over()? {
+            std::thread::sleep(STEP);
+        }
+    }
+    Ok(())
+}
+
+/// The way in which a view came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// It is over.
+    Over,
+    /// The terminal is ours no more.
+    Lost,
 }
 
 fn run(
     terminal: &mut DefaultTerminal,
+    held: &Held,
     sampler: &Sampler,
     title: &str,
     leaving: Leaving,
     over: &mut impl FnMut() -> Result<bool>,
-) -> Result<()> {
+) -> Result<Shown> {
     let (mut question, mut choice) = (Question::None, Choice::default());
     loop {
+        if !held.is_ours() {
+            return Ok(Shown::Lost);
+        }
         let history = sampler.history();
         let history = settled(&history);
         terminal
@@ -98,10 +125,10 @@ fn run(
             })
             .context(|| "the terminal does not work".into())?;
         if over()? {
-            return Ok(());
+            return Ok(Shown::Over);
         }
         let keys = match input()? {
-            Input::Gone => return Ok(()),
+            Input::Gone => return Ok(Shown::Over),
             Input::Nothing => vec![],
             Input::Ready => keys()?,
         };
@@ -113,7 +140,7 @@ fn run(
             let (wish, next) = answered(question, leaving, Some(key));
             question = next;
             if wish == Wish::Leave {
-                return Ok(());
+                return Ok(Shown::Over);
             }
         }
     }

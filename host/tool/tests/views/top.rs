@@ -86,3 +86,22 @@ fn a_terminal_that_vanishes_ends_the_view() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
+
+#[test]
+fn a_signal_ends_the_view_and_the_terminal_is_as_before() {
+    let host = Host::new();
+    let _machine = host.machine("shop", three());
+    for signal in ["INT", "TERM", "HUP"] {
+        let modes = "stty -g | cksum";
+        let line = format!("{modes}; {}; {modes}; echo over; cat", host.line("top --machine shop"));
+        let terminal = Terminal::start(&format!("signal-{signal}"), 80, &line);
+        terminal.until(|screen| screen.contains("gold"));
+        let shell = terminal.process();
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let killed = std::process::Command::new("kill").args([&format!("-{signal}"), children.trim()]).status();
+        assert!(killed.unwrap().success());
+        let screen = terminal.until(|screen| screen.contains("over"));
+        let lines: Vec<&str> = screen.lines().take(3).collect();
+        assert!(lines[0] == lines[1] && lines[2] == "over", "{signal}: {screen}");
+    }
+}
