@@ -1,38 +1,38 @@
 //! The live view in the terminal.
 //!
-//! * [`watch`] shows it: a headline, zones, [`tenants`], a [`chart`], cores, and lines for troubles and keys.
+//! * [`watch`] shows it: a headline, zones, [`tenants`], a [`chart`], [`cores`], and lines for troubles and keys.
 //! * [`one`] is the page of one tenant: its state, a chart, its processes and its last words.
+//! * [`events`] is the page of the events, of the machine or of one tenant.
 //! * Parts without room go: the chart first, then the cores; the table of tenants scrolls.
 //!
-//! Keys choose, sort, filter and scroll; they change the view only, never the machine.
+//! [`keys`] are waited for here. They choose, sort, filter and scroll ([`choice`]); they change the view only, never the machine.
 //!
 //! The sampler gives a sample each second; the screen is drawn five times a second, so that keys are felt at once.
 
 mod chart;
+mod choice;
+mod cores;
+mod events;
+mod keys;
 mod one;
 mod tenants;
 mod zones;
 
 use std::{
     io::{IsTerminal as _, stdout},
-    os::fd::AsFd as _,
     sync::Arc,
     time::Duration,
 };
 
 use gyre_machine_file::units::show_bits_per_second;
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
 use ratatui::{
     DefaultTerminal, Frame, Terminal,
     backend::CrosstermBackend,
-    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
-    layout::{Constraint, Layout, Rect},
+    crossterm::event::KeyEvent,
+    layout::{Constraint, Layout},
     style::{Color, Modifier, Style},
     text::{Line, Span},
-    widgets::{Block, Paragraph},
+    widgets::Paragraph,
 };
 
 use super::{Sample, Sampler, harmless::harmless, sample::settled};
@@ -41,7 +41,10 @@ use crate::{
     terminal::{Held, Screen},
     ui,
 };
-use tenants::Choice;
+use choice::{Choice, Page, Typing};
+use events::Events;
+pub use keys::Leaving;
+use keys::{Input, Question, STEP, Wish};
 
 const COLOURS: &[Color] = &[
     Color::Rgb(217, 164, 0),
@@ -53,17 +56,6 @@ const COLOURS: &[Color] = &[
     Color::Rgb(239, 68, 68),
     Color::Rgb(20, 184, 166),
 ];
-/// One step of the loop: short enough for keys, long enough to cost nothing.
-const STEP: Duration = Duration::from_millis(200);
-
-/// The user's wish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Go on.
-    Stay,
-    /// End.
-    Leave,
-}
 
 /// Returns whether a live view can be shown: the terminal is one.
 pub fn is_possible() -> bool {
@@ -84,7 +76,8 @@ pub fn watch(
     let failed = || "the terminal does not work".to_owned();
     let mut terminal = Terminal::new(CrosstermBackend::new(stdout())).context(failed)?;
     terminal.clear().context(failed)?;
-    let shown = run(&mut terminal, &held, sampler, title, leaving, &mut over)?;
+    let mut view = View::of(sampler, title, leaving);
+    let shown = view.run(&mut terminal, &held, &mut over)?;
     if shown == Shown::Lost {
         // The text of a panic stands on the screen; what runs goes on.
         while !over()? {
@@ -103,128 +96,74 @@ enum Shown {
     Lost,
 }
 
-fn run(
-    terminal: &mut DefaultTerminal,
-    held: &Held,
-    sampler: &Sampler,
-    title: &str,
+/// The view: what it shows, and what the user has made of it.
+struct View<'a> {
+    sampler: &'a Sampler,
+    title: &'a str,
     leaving: Leaving,
-    over: &mut impl FnMut() -> Result<bool>,
-) -> Result<Shown> {
-    let (mut question, mut choice) = (Question::None, Choice::default());
-    loop {
-        if !held.is_ours() {
-            return Ok(Shown::Lost);
-        }
-        let history = sampler.history();
-        let history = settled(&history);
-        terminal
-            .draw(|frame| match (&choice.page, history.last()) {
-                (Some(name), Some(_)) => draw_one(frame, sampler, history, name, &choice),
-                _ => draw(frame, title, history, question, &choice),
-            })
-            .context(|| "the terminal does not work".into())?;
-        if over()? {
-            return Ok(Shown::Over);
-        }
-        let keys = match input()? {
-            Input::Gone => return Ok(Shown::Over),
-            Input::Nothing => vec![],
-            Input::Ready => keys()?,
-        };
-        for key in keys {
-            let is_own = question == Question::None && !is_control_c(key);
-            if is_own && choice.key(key, history.last()) {
-                continue;
+    question: Question,
+    choice: Choice,
+    events: Events,
+}
+
+impl<'a> View<'a> {
+    fn of(sampler: &'a Sampler, title: &'a str, leaving: Leaving) -> Self {
+        let events = Events::of(&sampler.machine);
+        Self { sampler, title, leaving, question: Question::None, choice: Choice::default(), events }
+    }
+
+    fn run(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        held: &Held,
+        over: &mut impl FnMut() -> Result<bool>,
+    ) -> Result<Shown> {
+        while held.is_ours() {
+            let history = self.sampler.history();
+            let history = settled(&history);
+            terminal.draw(|frame| self.draw(frame, history)).context(|| "the terminal does not work".into())?;
+            if over()? {
+                return Ok(Shown::Over);
             }
-            let (wish, next) = answered(question, leaving, Some(key));
-            question = next;
-            if wish == Wish::Leave {
+            let keys = match keys::input()? {
+                Input::Gone => return Ok(Shown::Over),
+                Input::Nothing => vec![],
+                Input::Ready => keys::keys()?,
+            };
+            if keys.into_iter().any(|key| self.take(key, history.last()) == Wish::Leave) {
                 return Ok(Shown::Over);
             }
         }
+        Ok(Shown::Lost)
     }
-}
 
-/// The question on the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    /// Nothing.
-    None,
-    /// Whether the machine is to end.
-    End,
-}
-
-/// The effect of leaving the view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// The view ends and nothing else.
-    View,
-    /// The machine ends for all its tenants: it is asked for.
-    Machine,
-}
-
-fn is_control_c(key: KeyEvent) -> bool {
-    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
-}
-
-/// Returns the meaning of a key; Ctrl-C is clear by itself.
-fn answered(question: Question, leaving: Leaving, key: Option<KeyEvent>) -> (Wish, Question) {
-    let Some(key) = key else { return (Wish::Stay, question) };
-    let is_leave = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
-    match (question, key.code) {
-        _ if is_control_c(key) => (Wish::Leave, Question::None),
-        (Question::End, KeyCode::Char('y' | 'Y')) => (Wish::Leave, Question::None),
-        (Question::End, _) => (Wish::Stay, Question::None),
-        (Question::None, _) if is_leave && leaving == Leaving::View => (Wish::Leave, Question::None),
-        (Question::None, _) if is_leave => (Wish::Stay, Question::End),
-        _ => (Wish::Stay, Question::None),
-    }
-}
-
-/// The terminal's news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    /// None within a step.
-    Nothing,
-    /// Something was typed.
-    Ready,
-    /// The terminal has vanished.
-    Gone,
-}
-
-/// Waits for a step at most. crossterm reads the end of a terminal that has vanished again and again, so it is not asked then.
-fn input() -> Result<Input> {
-    let stdin = std::io::stdin();
-    let mut waited = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    let step = PollTimeout::try_from(STEP).unwrap_or(PollTimeout::ZERO);
-    match poll(&mut waited, step) {
-        Ok(0) | Err(Errno::EINTR) => return Ok(Input::Nothing),
-        Ok(_) => {}
-        Err(error) => return Err(error).context(|| "the terminal does not work".into()),
-    }
-    let told = waited.iter().filter_map(PollFd::revents).fold(PollFlags::empty(), |all, one| all | one);
-    let is_gone = told.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL);
-    Ok(if is_gone { Input::Gone } else { Input::Ready })
-}
-
-/// Returns all keys that were pressed: crossterm may have read several at once, and those are not waited for again.
-fn keys() -> Result<Vec<KeyEvent>> {
-    let failed = || "the terminal does not work".to_owned();
-    let mut keys = vec![];
-    while event::poll(Duration::ZERO).context(failed)? {
-        match event::read().context(failed)? {
-            Event::Key(key) if key.kind == KeyEventKind::Press => keys.push(key),
-            _ => {}
+    /// Takes a key: it is the choice's, or else it may end the view.
+    fn take(&mut self, key: KeyEvent, last: Option<&Sample>) -> Wish {
+        let is_own = self.question == Question::None && !keys::is_control_c(key);
+        if is_own && self.choice.key(key, last) {
+            return Wish::Stay;
         }
+        let (wish, question) = keys::answered(self.question, self.leaving, Some(key));
+        self.question = question;
+        wish
     }
-    Ok(keys)
-}
 
-fn draw_one(frame: &mut Frame, sampler: &Sampler, history: &[Sample], name: &str, choice: &Choice) {
-    let [page, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
-    one::draw(frame, page, sampler, history, &one::Shown { name, value: choice.chart });
-    frame.render_widget(Paragraph::new(choice.help()).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    /// Draws the page that is chosen; without figures yet, that of the machine says so.
+    fn draw(&mut self, frame: &mut Frame, history: &[Sample]) {
+        let [page, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+        match (&self.choice.page, history) {
+            (Page::Events(whose), _) => {
+                self.events.look();
+                let above = events::draw(frame, page, &self.events, whose.as_deref(), self.choice.events_above);
+                self.choice.events_above = above;
+            }
+            (Page::Tenant(name), [_, ..]) => {
+                one::draw(frame, page, self.sampler, history, &one::Shown { name, value: self.choice.chart });
+            }
+            _ => return draw(frame, self.title, history, self.question, &self.choice),
+        }
+        frame.render_widget(Paragraph::new(last_line(self.question, &self.choice)), foot);
+    }
 }
 
 /// Least lines of a chart that says something.
@@ -260,27 +199,34 @@ fn draw(frame: &mut Frame, title: &str, history: &[Sample], question: Question, 
     if chart.height >= CHART_LINES {
         chart::draw(frame, chart, history, choice.chart, &tenants::chosen(last, choice));
     }
-    frame.render_widget(core_bars(last, partition), partition);
+    frame.render_widget(cores::bars(last, partition), partition);
     frame.render_widget(footer(last, question, choice), foot);
 }
 
 /// Returns whether there are troubles to tell, and nothing that is asked or typed.
 fn has_news(last: &Sample, question: Question, choice: &Choice) -> bool {
-    question == Question::None && !last.troubles.is_empty() && choice.typing == tenants::Typing::Commands
+    question == Question::None && !last.troubles.is_empty() && choice.typing == Typing::Commands
 }
 
-/// Returns the question, or else the troubles and the keys, or what is typed.
+/// Returns the troubles above the last line, if there are some.
 fn footer(last: &Sample, question: Question, choice: &Choice) -> Paragraph<'static> {
-    let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-    let keys = Line::styled(choice.help(), Style::new().add_modifier(Modifier::DIM));
-    let troubles = || harmless(&last.troubles.join(" · "));
-    match question {
-        Question::End => {
-            Paragraph::new("End the machine for all its tenants? y: end it, any other key: go on").style(bad)
-        }
-        Question::None if has_news(last, question, choice) => Paragraph::new(vec![Line::styled(troubles(), bad), keys]),
-        Question::None => Paragraph::new(keys),
+    let end = last_line(question, choice);
+    if has_news(last, question, choice) {
+        return Paragraph::new(vec![Line::styled(harmless(&last.troubles.join(" · ")), bad()), end]);
     }
+    Paragraph::new(end)
+}
+
+/// Returns the question, or else the keys, or what is typed.
+fn last_line(question: Question, choice: &Choice) -> Line<'static> {
+    match question {
+        Question::End => Line::styled("End the machine for all its tenants? y: end it, any other key: go on", bad()),
+        Question::None => Line::styled(choice.help(), Style::new().add_modifier(Modifier::DIM)),
+    }
+}
+
+fn bad() -> Style {
+    Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
 }
 
 fn headline<'a>(title: &'a str, last: &Sample) -> Paragraph<'a> {
@@ -305,43 +251,6 @@ fn colour(index: usize) -> Color {
         None => Color::DarkGray,
         Some(index) => COLOURS.get(index % COLOURS.len()).copied().unwrap_or(Color::Reset),
     }
-}
-
-/// Returns each core as one bar: tenants in their colours, then scheduling and time without a tenant, idle empty.
-fn core_bars(last: &Sample, area: Rect) -> Paragraph<'static> {
-    if last.cores.is_empty() {
-        return Paragraph::new("the machine's agent does not answer").block(Block::bordered().title(" cores "));
-    }
-    let width = usize::from(area.width.saturating_sub(12));
-    let lines: Vec<Line> = last.cores.iter().map(|core| core_line(core, last, width)).collect();
-    Paragraph::new(lines).block(Block::bordered().title(" cores: who has each one's time "))
-}
-
-fn core_line(core: &super::sample::Core, last: &Sample, width: usize) -> Line<'static> {
-    let name = core.zone.as_ref().map_or_else(|| format!("core {:<2} ", core.core), |zone| zone_core(zone, core.core));
-    let mut spans = vec![Span::raw(name)];
-    let (mut sum, mut drawn) = (0.0, 0);
-    for (name, percent) in &core.parts {
-        sum += percent;
-        let until = (sum / 100.0 * width as f64).round() as usize;
-        let cell = if name == "idle" { "·" } else { "█" };
-        let index = last.tenants.iter().position(|tenant| tenant.name == *name);
-        let style = match (index, name.as_str()) {
-            (Some(index), _) => Style::new().fg(colour(index)),
-            (None, "idle") => Style::new().fg(Color::DarkGray),
-            (None, "unattributed") => Style::new().fg(Color::Red),
-            (None, _) => Style::new().fg(Color::Blue),
-        };
-        spans.push(Span::styled(cell.repeat(until.saturating_sub(drawn)), style));
-        drawn = drawn.max(until);
-    }
-    Line::from(spans)
-}
-
-/// A core of a zone, in the room that cores have.
-fn zone_core(zone: &str, core: u16) -> String {
-    let short: String = zone.chars().take(5).collect();
-    format!("{short:<5}{core:<2} ")
 }
 
 #[cfg(test)]
@@ -409,18 +318,5 @@ mod tests {
             assert!(text.contains(word), "{word}: {text}");
         }
         assert!(text.find("search").unwrap() < text.find("gold").unwrap());
-    }
-
-    #[test]
-    fn q_asks_before_it_ends_a_machine_and_leaves_a_view_at_once() {
-        let key = |code| Some(KeyEvent::new(code, KeyModifiers::NONE));
-        let q = key(KeyCode::Char('q'));
-        assert_eq!(answered(Question::None, Leaving::View, q), (Wish::Leave, Question::None));
-        assert_eq!(answered(Question::None, Leaving::Machine, q), (Wish::Stay, Question::End));
-        assert_eq!(answered(Question::End, Leaving::Machine, None), (Wish::Stay, Question::End));
-        assert_eq!(answered(Question::End, Leaving::Machine, key(KeyCode::Char('n'))), (Wish::Stay, Question::None));
-        assert_eq!(answered(Question::End, Leaving::Machine, key(KeyCode::Char('y'))), (Wish::Leave, Question::None));
-        let control_c = Some(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert_eq!(answered(Question::None, Leaving::Machine, control_c), (Wish::Leave, Question::None));
     }
 }

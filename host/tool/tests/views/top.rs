@@ -105,3 +105,26 @@ fn a_signal_ends_the_view_and_the_terminal_is_as_before() {
         assert!(lines[0] == lines[1] && lines[2] == "over", "{signal}: {screen}");
     }
 }
+
+#[test]
+fn e_shows_the_events_of_the_machine_and_of_one_tenant() {
+    let host = Host::new();
+    let machine = host.machine("shop", three());
+    machine.event(Some("gold"), "the owner \x1b[2Jstops it");
+    machine.event(Some("silver"), "ended with code 3");
+    let terminal = Terminal::start("events", 80, &host.line("top --machine shop"));
+    let screen = terminal.until(|screen| screen.contains("silver"));
+    assert!(screen.contains("e: events") && screen.contains("q: end"), "{screen}");
+    terminal.press(&["e"]);
+    let all = terminal.until(|screen| screen.contains("3 events"));
+    let place = |word: &str| all.find(word).unwrap_or_else(|| panic!("{word} in {all}"));
+    assert!(place("ended with code 3") < place("␛[2Jstops it") && place("stops it") < place("the machine runs"));
+    machine.event(Some("gold"), "the owner starts it");
+    terminal.until(|screen| screen.contains("4 events") && screen.contains("the owner starts it"));
+    terminal.press(&["e", "Down", "Enter"]);
+    terminal.until(|screen| screen.contains("its events"));
+    terminal.press(&["e"]);
+    let own = terminal.until(|screen| screen.contains("2 events of gold"));
+    assert!(own.contains("stops it") && !own.contains("code 3"), "{own}");
+    terminal.press(&["q"]);
+}

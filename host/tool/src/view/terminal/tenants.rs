@@ -1,15 +1,14 @@
 //! The table of tenants in the live view: as many columns as fit with whole names and units, sorted, filtered, scrolled.
 //!
-//! * [`Choice`] is the user's: order, filter, place. [`Choice::key`] changes it.
+//! * [`Choice`] is the user's: order, filter, place.
 //! * [`chosen`] lists the tenants that are shown, in their order.
 //! * [`Columns`] have an order on the screen and another one in which they are given up if there is no room. A column is as wide as its
 //!   widest cell among all tenants, so that it does not jump while one scrolls.
 //!
-//! Everything here is pure: the keys and the sample in, rows out.
+//! Everything here is pure: the choice and the sample in, rows out.
 
 use gyre_machine_file::units::{show_bits_per_second, show_bytes};
 use ratatui::{
-    crossterm::event::{KeyCode, KeyEvent},
     layout::{Constraint, Rect},
     style::{Color, Modifier, Style},
     text::Span,
@@ -22,115 +21,9 @@ use super::{
         sample::{Sample, Tenant},
         wait,
     },
-    chart::Value,
+    choice::{Choice, Order},
     colour,
 };
-
-/// The order of the tenants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// As in the machine file, those of a zone together.
-    #[default]
-    File,
-    /// By processor time, most first.
-    Cpu,
-    /// By memory.
-    Memory,
-    /// By bytes sent.
-    Sent,
-    /// By the mean wait of their messages.
-    Wait,
-    /// By name.
-    Name,
-}
-
-impl Order {
-    fn next(self) -> Self {
-        match self {
-            Self::File => Self::Cpu,
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Sent,
-            Self::Sent => Self::Wait,
-            Self::Wait => Self::Name,
-            Self::Name => Self::File,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::File => "as in the file",
-            Self::Cpu => "by CPU",
-            Self::Memory => "by memory",
-            Self::Sent => "by bytes sent",
-            Self::Wait => "by wait",
-            Self::Name => "by name",
-        }
-    }
-}
-
-/// The meaning of the letters that are typed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Typing {
-    /// Commands.
-    #[default]
-    Commands,
-    /// The filter.
-    Filter,
-}
-
-/// The part of the tenants that the user wants to see.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    order: Order,
-    filter: String,
-    /// The place of the line under the cursor.
-    cursor: usize,
-    pub(super) typing: Typing,
-    /// The value of the chart.
-    pub(super) chart: Value,
-    /// The tenant whose page is shown.
-    pub(super) page: Option<String>,
-}
-
-impl Choice {
-    /// Takes a key; returns false for one that means nothing here.
-    pub fn key(&mut self, key: KeyEvent, last: Option<&Sample>) -> bool {
-        let shown = last.map_or(0, |last| chosen(last, self).len());
-        match (self.typing, key.code) {
-            (Typing::Filter, KeyCode::Char(letter)) => self.filter.push(letter),
-            (Typing::Filter, KeyCode::Backspace) => drop(self.filter.pop()),
-            (Typing::Filter, KeyCode::Enter) => self.typing = Typing::Commands,
-            (Typing::Filter, KeyCode::Esc) => (self.typing, self.filter) = (Typing::Commands, String::new()),
-            (Typing::Commands, KeyCode::Esc) if self.page.is_some() => self.page = None,
-            (Typing::Commands, KeyCode::Esc) if !self.filter.is_empty() => self.filter.clear(),
-            (Typing::Commands, KeyCode::Char('/')) => self.typing = Typing::Filter,
-            (Typing::Commands, KeyCode::Char('c')) => self.chart = self.chart.next(),
-            (Typing::Commands, KeyCode::Char('s')) => self.order = self.order.next(),
-            (Typing::Commands, KeyCode::Enter) => {
-                let under = last.and_then(|last| chosen(last, self).get(self.cursor).map(|(_, one)| one.name.clone()));
-                self.page = under.filter(|_| self.page.is_none());
-            }
-            (_, KeyCode::Down) => self.cursor = self.cursor.saturating_add(1),
-            (_, KeyCode::Up) => self.cursor = self.cursor.saturating_sub(1),
-            (_, KeyCode::PageDown) => self.cursor = self.cursor.saturating_add(10),
-            (_, KeyCode::PageUp) => self.cursor = self.cursor.saturating_sub(10),
-            (_, KeyCode::Home) => self.cursor = 0,
-            (_, KeyCode::End) => self.cursor = shown,
-            _ => return false,
-        }
-        self.cursor = self.cursor.min(shown.saturating_sub(1));
-        true
-    }
-
-    /// Says which keys there are.
-    pub fn help(&self) -> String {
-        match self.typing {
-            Typing::Filter => format!("filter: {}▏  Enter: keep it, Esc: all tenants", self.filter),
-            Typing::Commands if self.page.is_some() => "Enter or Esc: back · c: chart · q: end".into(),
-            Typing::Commands => "↑↓: scroll · Enter: one tenant · s: sort · /: filter · c: chart · q: end".into(),
-        }
-    }
-}
 
 /// Returns the tenants that are shown, each with its place in the sample, which gives it its colour.
 pub fn chosen<'a>(last: &'a Sample, choice: &Choice) -> Vec<(usize, &'a Tenant)> {
@@ -261,9 +154,13 @@ fn aligned(column: &Column, width: usize, text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyModifiers};
+    use ratatui::{
+        Terminal,
+        backend::TestBackend,
+        crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    };
 
-    use super::*;
+    use super::{super::choice::Page, *};
 
     fn sample(count: usize) -> Sample {
         let tenant = |number: usize| Tenant {
@@ -314,9 +211,9 @@ mod tests {
         keys(&mut choice, &sample, &[KeyCode::Char('/'), KeyCode::Char('0'), KeyCode::Char('7'), KeyCode::Enter]);
         assert_eq!(chosen(&sample, &choice).len(), 1);
         keys(&mut choice, &sample, &[KeyCode::Enter]);
-        assert_eq!(choice.page.as_deref(), Some("customer-with-a-long-name-07"));
+        assert_eq!(choice.page, Page::Tenant("customer-with-a-long-name-07".into()));
         keys(&mut choice, &sample, &[KeyCode::Esc, KeyCode::Esc]);
-        assert!(choice.page.is_none() && chosen(&sample, &choice).len() == 60);
+        assert!(choice.page == Page::Machine && chosen(&sample, &choice).len() == 60);
     }
 
     #[test]
