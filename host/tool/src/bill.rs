@@ -6,10 +6,13 @@
 //!
 //! The figures come from `gyre_contract::bill`; here they only get a form, of which `columns.rs` is the list. In JSON
 //! and CSV a machine without zones has the same form as ever; zones come behind it, their accounts with the zone's name
-//! before theirs.
+//! before theirs. Each JSON is a [`Document`], which says who wrote it.
 
 mod changes;
 mod columns;
+mod document;
+
+pub use document::Document;
 
 use std::{borrow::Cow, process::ExitCode};
 
@@ -21,7 +24,6 @@ use gyre_machine_file::units::show_bytes;
 use serde::Serialize;
 
 use crate::{
-    check::print_json,
     cli::{self, BillFormat},
     failure::{Failure, Kind, Result},
     instances::Instances,
@@ -61,7 +63,7 @@ pub fn bill(arguments: &cli::Bill) -> Result<ExitCode> {
         false => show(&bills, format)?,
     }
     if format == BillFormat::Table {
-        println!("by gyre {}", package::words());
+        println!("by {}", package::writer());
     }
     bills.iter().try_for_each(|(_, bill)| check(bill))?;
     Ok(ExitCode::SUCCESS)
@@ -90,7 +92,7 @@ fn show(bills: &[(Option<String>, Bill)], format: BillFormat) -> Result<()> {
         BillFormat::Csv => bills.iter().for_each(|(zone, bill)| print!("{}", csv_of(zone.as_deref(), bill))),
         BillFormat::Json => {
             let zones = bills.iter().filter_map(|(zone, bill)| Some(ZoneBill { zone: zone.as_deref()?, bill }));
-            print_json(&Whole { bill: first, zones: zones.collect() })?;
+            Document::of(Whole { bill: first, zones: zones.collect() }).print()?;
         }
     }
     Ok(())
@@ -102,6 +104,12 @@ fn csv_of(zone: Option<&str>, bill: &Bill) -> String {
     csv(bill).lines().skip(1).map(|line| format!("{zone}:{line}\n")).collect()
 }
 
+/// The processes as `--json` writes them.
+#[derive(Serialize)]
+struct Processes<'a> {
+    processes: &'a [ProcessLine],
+}
+
 fn show_processes(snapshots: &[(Option<String>, Snapshot)], format: BillFormat) -> Result<()> {
     let lines = |snapshot: &Snapshot| bill::processes(snapshot);
     let all: Vec<ProcessLine> = snapshots.iter().flat_map(|(_, snapshot)| lines(snapshot)).collect();
@@ -110,7 +118,7 @@ fn show_processes(snapshots: &[(Option<String>, Snapshot)], format: BillFormat) 
             let rate = snapshots.first().map_or(1, |(_, snapshot)| snapshot.cycles_per_second);
             print!("{}", process_table(&all, rate));
         }
-        BillFormat::Json => print_json(&all)?,
+        BillFormat::Json => Document::of(Processes { processes: &all }).print()?,
         BillFormat::Csv => print!("{}", process_csv(&all)),
     }
     Ok(())

@@ -15,7 +15,7 @@ pub mod period;
 use std::{path::PathBuf, process::ExitCode};
 
 use crate::{
-    check::print_json,
+    bill::Document,
     cli::{self, BillFormat},
     failure::{Context as _, Failure, Result},
     project::Project,
@@ -33,7 +33,7 @@ pub fn bill(arguments: &cli::Bill, span: &cli::Span) -> Result<ExitCode> {
     let period = Period::of(&span.0, &days);
     match arguments.form() {
         BillFormat::Table => print!("{}", period.table()),
-        BillFormat::Json => print_json(&period)?,
+        BillFormat::Json => Document::of(&period).print()?,
         BillFormat::Csv => print!("{}", focus::csv(&days)),
     }
     Ok(ExitCode::SUCCESS)

@@ -71,7 +71,7 @@ use failure::{Failure, Kind, Result};
 
 fn main() -> ExitCode {
     if package::is_asked() {
-        println!("gyre {}", package::words());
+        println!("{}", package::writer());
         return ExitCode::SUCCESS;
     }
     let command = Cli::parse().command;

@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::LazyLock,
 };
 
 use clap::CommandFactory as _;
@@ -26,8 +27,18 @@ use crate::{
 /// The commit, if whoever built it said so (tests/package does).
 const COMMIT: Option<&str> = option_env!("GYRE_COMMIT");
 
-/// Returns version and commit: that of the build, or of the source tree that it works in.
+/// Returns version and commit: that of the build, or of the source tree that it works in when it is asked first.
 pub fn words() -> String {
+    static WORDS: LazyLock<String> = LazyLock::new(read);
+    WORDS.clone()
+}
+
+/// Returns who writes a document.
+pub fn writer() -> String {
+    format!("gyre {}", words())
+}
+
+fn read() -> String {
     let of_tree = || record::commit::of(&Project::find().ok().filter(|project| project.library.is_none())?).ok();
     let commit = COMMIT.map(str::to_owned).or_else(of_tree).unwrap_or_else(|| "unknown".into());
     format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))

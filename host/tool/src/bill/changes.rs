@@ -7,7 +7,16 @@ use gyre_contract::{
     promise::Record,
 };
 
-use crate::{agent::Agent, check::print_json, cli::BillFormat, failure::Result, set::promise, ui};
+use serde::Serialize;
+
+use super::Document;
+use crate::{agent::Agent, cli::BillFormat, failure::Result, set::promise, ui};
+
+/// The changes as `--json` writes them.
+#[derive(Serialize)]
+struct Changes<'a> {
+    changes: &'a [Record],
+}
 
 /// Shows the changes that the machine remembers.
 ///
@@ -24,7 +33,7 @@ pub fn show(agent: &Agent, format: BillFormat) -> Result<ExitCode> {
         all.extend(more);
     }
     match format {
-        BillFormat::Json => print_json(&all)?,
+        BillFormat::Json => Document::of(Changes { changes: &all }).print()?,
         BillFormat::Table | BillFormat::Csv => print!("{}", table(&all)),
     }
     Ok(ExitCode::SUCCESS)

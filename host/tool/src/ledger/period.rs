@@ -24,8 +24,6 @@ pub struct Period {
     core_seconds: f64,
     /// The versions that ran.
     versions: Vec<String>,
-    /// The version that sums it up.
-    by: String,
 }
 
 /// A tenant's sum.
@@ -47,7 +45,6 @@ impl Period {
             tenants: BTreeMap::new(),
             core_seconds: 0.0,
             versions: vec![],
-            by: package::words(),
         };
         for run in days.iter().flat_map(|day| &day.runs) {
             period.core_seconds += run.core_seconds;
@@ -81,10 +78,10 @@ impl Period {
         let days = if self.days == 1 { "1 day".to_owned() } else { format!("{} days", self.days) };
         let title = format!("Bill of {} for {} ({days} with runs)", self.machine, self.span);
         let whole = format!(
-            "the machine had {:.4} core hours; ran: {}; by gyre {}",
+            "the machine had {:.4} core hours; ran: {}; by {}",
             self.core_seconds / 3600.0,
             self.versions.join(", "),
-            self.by
+            package::writer()
         );
         format!("{}\n{}{whole}\n", paint(Paint::Bold, &title), ui::table(&rows))
     }

@@ -20,8 +20,7 @@ use serde::Serialize;
 
 use super::Running;
 use crate::{
-    bill,
-    check::print_json,
+    bill::{self, Document},
     failure::{Failure, Kind, Result},
     ui::{self, Paint, paint},
     view::{
@@ -103,7 +102,7 @@ impl Outcome {
     /// When standard output is closed.
     pub fn show(&self, json: bool) -> Result<()> {
         if json {
-            return print_json(self);
+            return Document::of(self).print();
         }
         if self.samples.len() > 1 {
             self.show_shares();

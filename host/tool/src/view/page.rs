@@ -32,7 +32,7 @@ use tokio_stream::{StreamExt as _, wrappers::BroadcastStream};
 
 use super::{Sample, harmless::harmless, sample::Part};
 use crate::{
-    bill,
+    bill::{self, Document},
     failure::{Context as _, Failure, Kind, Result},
     machines::{events, info},
 };
@@ -166,7 +166,7 @@ fn silent() -> Response {
 }
 
 async fn bill_json(Extension(watched): Extension<Arc<Watched>>) -> Response {
-    watched.sampler.latest().map_or_else(silent, |snapshot| Json(Bill::of(&snapshot)).into_response())
+    watched.sampler.latest().map_or_else(silent, |snapshot| Json(Document::of(Bill::of(&snapshot))).into_response())
 }
 
 async fn bill_csv(Extension(watched): Extension<Arc<Watched>>) -> Response {

@@ -11,8 +11,7 @@ use gyre_machine_file::units::show_bytes;
 use serde::Serialize;
 
 use crate::{
-    bill,
-    check::print_json,
+    bill::{self, Document},
     failure::Result,
     instances::{Instances, unknown},
     out::Form,
@@ -52,7 +51,7 @@ pub fn bill(instances: &Instances, name: &str, form: Form) -> Result<ExitCode> {
     let own = instances.of_zone(name).and_then(|agent| agent.snapshot()).ok();
     let bill = own.as_ref().map(Bill::of);
     if form == Form::Programs {
-        print_json(&ZoneBill { lease, served, bill: bill.clone() })?;
+        Document::of(ZoneBill { lease, served, bill: bill.clone() }).print()?;
     } else {
         println!("{}", paint(Paint::Bold, &format!("Lease of {name} since the machine's start")));
         print!("{}", lines(lease, supervisor.cycles_per_second));

@@ -242,6 +242,8 @@ fn answer(mut stream: UnixStream, name: &str, tenants: &[Tenant], at: f64) -> st
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let (status, body) = match first.split(' ').nth(1) {
         Some("/snapshot") => ("200 OK", serde_json::to_string(&snapshot(name, tenants, at)).unwrap()),
+        // None was made.
+        Some("/changes?from=0") => ("200 OK", "[]".to_owned()),
         Some("/goals") => ("200 OK", serde_json::to_string(&goals(tenants, at)).unwrap()),
         _ => ("404 Not Found", "there is no such thing".to_owned()),
     };

@@ -3,6 +3,7 @@
 //! GYRE_PICTURES=FOLDER keeps pictures of the pages.
 #![allow(missing_docs)]
 
+mod bills;
 mod browser;
 mod fake;
 mod pages;

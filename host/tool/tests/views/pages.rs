@@ -299,7 +299,7 @@ fn every_page_refuses_other_hosts_and_origins_and_runs_no_script_of_its_own() {
     );
 }
 
-fn get(port: u16, path: &str, host: &str, more: &str) -> (u16, String) {
+pub fn get(port: u16, path: &str, host: &str, more: &str) -> (u16, String) {
     let (status, text) = head(port, path, host, more);
     (status, text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
 }
