@@ -35,6 +35,17 @@ pub enum Protocol {
     Udp,
 }
 
+impl Protocol {
+    /// Returns its name, as files and programs write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
 impl Forward {
     /// Returns address and port of the host.
     #[must_use]

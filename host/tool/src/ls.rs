@@ -1,8 +1,9 @@
 //! `gyre ls`: the machines of this host, those that run and those that ran, with their tenants.
 
-use std::process::ExitCode;
+use std::{net::IpAddr, process::ExitCode};
 
 use gyre_contract::monitor::{Activity, Snapshot};
+use gyre_machine_file::Forward;
 use serde::Serialize;
 
 use crate::{
@@ -35,12 +36,32 @@ struct Tenant {
     image: String,
     state: String,
     restarts: u64,
-    /// The host's ports and its own.
+    /// The host's ports and its own. They have no room for a protocol: `forwards` says it.
     ports: Vec<(u16, u16)>,
+    /// The same with addresses and protocols, in parts.
+    forwards: Vec<PortForward>,
     /// Its ports with addresses and protocols.
     published: Vec<String>,
     /// Volumes and their paths.
     volumes: Vec<(String, String)>,
+}
+
+/// A port of the host that leads to a tenant's.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct PortForward {
+    address: IpAddr,
+    host: u16,
+    guest: u16,
+    /// "tcp" or "udp".
+    protocol: &'static str,
+}
+
+impl PortForward {
+    /// Reads one as the machine file has it.
+    fn of(published: &str) -> Option<Self> {
+        let Forward { address, host, guest, protocol } = Forward::parse(published)?;
+        Some(Self { address, host, guest, protocol: protocol.name() })
+    }
 }
 
 /// Runs `gyre ls`.
@@ -76,6 +97,7 @@ fn describe(project: &Project, known: &Known) -> Machine {
             state: found.map_or_else(|| if runs { "unknown" } else { "ended" }.into(), recorder::words),
             restarts: found.map_or(0, |activity| activity.restarts),
             ports: tenant.ports.clone(),
+            forwards: tenant.published.iter().filter_map(|text| PortForward::of(text)).collect(),
             published: tenant.published.clone(),
             volumes: tenant.volumes.clone(),
         }
@@ -130,4 +152,19 @@ fn rows(machines: &[Machine]) -> Vec<Vec<String>> {
         [first].into_iter().chain(machine.tenants.iter().map(tenant)).collect::<Vec<_>>()
     };
     [head].into_iter().chain(machines.iter().flat_map(of)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forward_says_its_protocol_and_its_address() {
+        let shown = |text| PortForward::of(text).map(|one| serde_json::to_string(&one).unwrap());
+        let udp = r#"{"address":"127.0.0.1","host":5353,"guest":53,"protocol":"udp"}"#;
+        assert_eq!(shown("5353:53/udp").as_deref(), Some(udp));
+        let tcp = r#"{"address":"::","host":443,"guest":8443,"protocol":"tcp"}"#;
+        assert_eq!(shown("[::]:443:8443").as_deref(), Some(tcp));
+        assert_eq!(shown("of another version"), None);
+    }
 }

@@ -66,7 +66,7 @@ impl Held {
         let before = Before { input: ours(input)?, output: ours(output)?, modes, screen };
         let mut kept = kept().ok_or_else(|| Failure::new("the terminal is in use"))?;
         let begun = before.begin().context(cannot);
-        // What has begun is undone, whether it came to its end or not.
+        // If it begins and fails, it is undone as well.
         *kept = Some(before);
         drop(kept);
         let held = Self(());

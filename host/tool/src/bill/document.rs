@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{check, failure::Result, package};
 
-/// What a bill says, with who says it.
+/// A bill with its author.
 #[derive(Serialize)]
 pub struct Document<T> {
     /// "gyre VERSION (commit COMMIT)".

@@ -1,11 +1,11 @@
 //! The programs of tenants whose image says which: what the machine file says goes before what the image says.
 
 use gyre_contract::boot::{Machine, Program};
-use gyre_machine_file::{Description, HostTenant, Image};
+use gyre_machine_file::{Description, Forward, HostTenant, Image, Protocol};
 
 use crate::{
     failure::{Failure, Result},
-    image,
+    image::{self, Settings},
     project::Project,
     ui,
 };
@@ -30,14 +30,25 @@ fn complete_part(
     for (tenant, host) in machine.tenants.iter_mut().skip(1).zip(tenants) {
         let Some(image) = images.get(&host.image) else { continue };
         let Some(settings) = image::settings(project, &host.image, image)? else { continue };
-        let is_open = |port: &u16| host.ports.iter().any(|forward| forward.guest == *port);
-        for port in settings.ports.iter().filter(|port| !is_open(port)) {
+        for port in closed(&settings, &host.ports) {
             ui::say(&format!("  {} exposes port {port}: -p HOST:{port}, or `ports`, leads to it", host.name));
         }
         let own = tenant.program.take().unwrap_or_default();
         tenant.program = Some(joined(own, settings.program, &host.name)?);
     }
     Ok(())
+}
+
+/// Returns the ports that an image exposes and nothing leads to, as `ports` has them.
+fn closed(settings: &Settings, open: &[Forward]) -> Vec<String> {
+    let tcp = settings.ports.iter().map(|port| (*port, Protocol::Tcp));
+    let udp = settings.udp_ports.iter().map(|port| (*port, Protocol::Udp));
+    let is_open = |exposed: &(u16, Protocol)| open.iter().any(|one| (one.guest, one.protocol) == *exposed);
+    let words = |(port, protocol): (u16, Protocol)| match protocol {
+        Protocol::Tcp => port.to_string(),
+        Protocol::Udp => format!("{port}/udp"),
+    };
+    tcp.chain(udp).filter(|exposed| !is_open(exposed)).map(words).collect()
 }
 
 fn joined(own: Program, of_image: Program, tenant: &str) -> Result<Program> {
@@ -57,6 +68,17 @@ fn joined(own: Program, of_image: Program, tenant: &str) -> Result<Program> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exposed_ports_of_both_protocols_are_told_until_something_leads_to_them() {
+        let settings = Settings { ports: vec![53, 80], udp_ports: vec![53], ..Settings::default() };
+        let closed = |open: &[&str]| {
+            closed(&settings, &open.iter().filter_map(|text| Forward::parse(text)).collect::<Vec<_>>()).join(" ")
+        };
+        assert_eq!(closed(&[]), "53 80 53/udp");
+        assert_eq!(closed(&["5353:53"]), "80 53/udp");
+        assert_eq!(closed(&["5353:53/udp", "8080:80"]), "53");
+    }
 
     #[test]
     fn the_file_goes_before_the_image() {

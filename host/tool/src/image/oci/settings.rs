@@ -49,6 +49,9 @@ pub struct Settings {
     pub program: Program,
     /// TCP ports that its program listens on.
     pub ports: Vec<u16>,
+    /// UDP ports; those of images that were made before they were told are not known.
+    #[serde(default)]
+    pub udp_ports: Vec<u16>,
 }
 
 impl Config {
@@ -74,9 +77,11 @@ impl Config {
         let directory = raw.working_dir.filter(|path| path.starts_with('/')).unwrap_or_else(|| "/".into());
         let user = user(tree, raw.user.as_deref().unwrap_or_default())?;
         let stop_signal = raw.stop_signal.as_deref().filter(|text| !text.is_empty()).map(signal).transpose()?;
+        let exposed = || raw.exposed_ports.iter().flat_map(BTreeMap::keys);
         let tcp = |port: &String| port.strip_suffix("/tcp").unwrap_or(port).parse().ok();
-        let ports = raw.exposed_ports.iter().flat_map(BTreeMap::keys).filter_map(tcp).collect();
-        Ok(Settings { program: Program { argv, environment, directory, user, stop_signal }, ports })
+        let udp = |port: &String| port.strip_suffix("/udp")?.parse().ok();
+        let (ports, udp_ports) = (exposed().filter_map(tcp).collect(), exposed().filter_map(udp).collect());
+        Ok(Settings { program: Program { argv, environment, directory, user, stop_signal }, ports, udp_ports })
     }
 }
 

@@ -91,7 +91,7 @@ fn layers_lie_over_each_other_and_whiteouts_take_away() {
         ("etc/passwd", passwd, FILE),
     ]);
     let config = r#"{"User":"web","Entrypoint":["tool"],"Cmd":["-v"],"Env":["PATH=/sbin:/bin","A=b"],"WorkingDir":"/var",
-        "ExposedPorts":{"80/tcp":{},"53/udp":{}},"StopSignal":"SIGQUIT"}"#;
+        "ExposedPorts":{"80/tcp":{},"53/udp":{},"9/sctp":{},"8080":{}},"StopSignal":"SIGQUIT"}"#;
     layout(&world.image(), &[first, second], config);
     let settings = world.fill(MIB).unwrap();
     assert!(!world.tree.has("etc/gone") && !world.tree.has("var/old") && world.tree.has("var/new"));
@@ -99,7 +99,7 @@ fn layers_lie_over_each_other_and_whiteouts_take_away() {
     let program = settings.program;
     assert_eq!((program.argv, program.directory), (vec!["/bin/tool".to_owned(), "-v".into()], "/var".into()));
     assert_eq!((program.user.user, program.user.group, program.stop_signal), (33, 44, Some(3)));
-    assert_eq!((settings.ports, program.environment.len()), (vec![80], 2));
+    assert_eq!((settings.ports, settings.udp_ports, program.environment.len()), (vec![80, 8080], vec![53], 2));
 }
 
 #[test]

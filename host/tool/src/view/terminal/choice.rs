@@ -78,7 +78,7 @@ pub enum Page {
     Events(Option<String>),
 }
 
-/// What the user wants to see.
+/// The user's choice; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub(super) order: Order,
