@@ -38,7 +38,7 @@ struct Tenant {
     restarts: u64,
     /// The host's ports and its own. They have no room for a protocol: `forwards` says it.
     ports: Vec<(u16, u16)>,
-    /// The same with addresses and protocols, in parts.
+    /// Those ports with addresses and protocols, in parts.
     forwards: Vec<PortForward>,
     /// Its ports with addresses and protocols.
     published: Vec<String>,
