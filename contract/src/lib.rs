@@ -48,6 +48,7 @@ pub mod promise;
 pub mod pulse;
 pub mod seats;
 pub mod session;
+pub mod snapshot_bytes;
 pub mod trace;
 mod window;
 pub mod zones;

@@ -27,6 +27,7 @@ use gyre_contract::native::{
     TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_MODULE, ZONE_WISH, ZONES,
 };
 use gyre_contract::promise::Together;
+use gyre_contract::snapshot_bytes;
 use gyre_linux::file::FileContext;
 use gyre_linux::file::calls::{channel, flow};
 use gyre_linux::file::open_file::OpenFile;
@@ -205,7 +206,8 @@ fn is_system(kernel: &Kernel, thread: &Thread) -> bool {
 async fn take_snapshot(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let figures = kernel.base.engine.snapshot().await.map_err(|_| Errno::ENOMEM)?;
     let figures = if gyre_x86_64::zone_page().is_some() { figures.without_time_away() } else { figures };
-    let bytes = postcard::to_allocvec(&snapshot::export(kernel, &figures).await).map_err(|_| Errno::ENOMEM)?;
+    let snapshot = snapshot::export(kernel, &figures).await;
+    let bytes = snapshot_bytes::to_bytes(&snapshot, gyre_message::yield_now).await.map_err(|_| Errno::ENOMEM)?;
     if bytes.len() <= arguments.size(1) {
         thread.copy_out(arguments.word(0), &bytes).await?;
     }

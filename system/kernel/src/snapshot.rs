@@ -34,18 +34,18 @@ use gyre_net::NetStatistics;
 const LOCKS_MAX: usize = 32;
 /// Activities that are looked at in one piece.
 const ACTIVITIES_AT_ONCE: usize = 32;
+/// Rows that are looked at in one piece: an activity has about ten on each core.
+const ROWS_AT_ONCE: usize = 256;
 
 /// Rows of all cores, summed by activity and resource.
 type Sums = BTreeMap<(u32, u8), Row>;
 
 /// Everything as the system tenant may see it. Programs choose how many activities there are, so it is made in pieces.
 pub async fn export(kernel: &Kernel, figures: &Figures) -> Snapshot {
-    let sums = sum(figures);
-    yield_now().await;
+    let sums = sum(figures).await;
     let cores = cores(figures).await;
     let activities = activities(kernel, figures, &sums).await;
-    let records = sums.values().map(record).collect();
-    yield_now().await;
+    let records = records(&sums).await;
     let machine = gyre_x86_64::memory_statistics();
     let mut snapshot = Snapshot {
         version: VERSION,
@@ -79,24 +79,48 @@ fn ns(cycles: u64, cycles_per_ms: u64) -> u64 {
     u128::from(cycles).saturating_mul(1_000_000).checked_div(u128::from(cycles_per_ms)).unwrap_or(0) as u64
 }
 
-fn sum(figures: &Figures) -> Sums {
+async fn sum(figures: &Figures) -> Sums {
     let mut sums = Sums::new();
-    for row in figures.cores.iter().flat_map(|core| &core.rows) {
-        let none = Row { columns: [0; _], dropped: 0, queued: 0, ..*row };
-        let entry = sums.entry((row.activity.0, row.resource.0)).or_insert(none);
-        entry.columns = gyre_account::ledger::sum(entry.columns, row.columns);
-        entry.dropped = entry.dropped.wrapping_add(row.dropped);
-        entry.queued = entry.queued.saturating_add(row.queued);
+    for piece in figures.cores.iter().flat_map(|core| core.rows.chunks(ROWS_AT_ONCE)) {
+        piece.iter().for_each(|row| add(&mut sums, row));
+        yield_now().await;
     }
     sums
 }
 
-fn core_time(core: &CoreSnapshot) -> CoreTime {
-    let mut handling: BTreeMap<u32, u64> = BTreeMap::new();
-    for row in &core.rows {
-        let cycles = handling.entry(row.activity.0).or_default();
-        *cycles = u64::wrapping_add(*cycles, row.columns[Column::Cycles as usize]);
+fn add(sums: &mut Sums, row: &Row) {
+    let none = Row { columns: [0; _], dropped: 0, queued: 0, ..*row };
+    let entry = sums.entry((row.activity.0, row.resource.0)).or_insert(none);
+    entry.columns = gyre_account::ledger::sum(entry.columns, row.columns);
+    entry.dropped = entry.dropped.wrapping_add(row.dropped);
+    entry.queued = entry.queued.saturating_add(row.queued);
+}
+
+async fn records(sums: &Sums) -> Vec<Record> {
+    let mut records = Vec::with_capacity(sums.len());
+    for (number, row) in sums.values().enumerate() {
+        records.push(record(row));
+        if number % ROWS_AT_ONCE == 0 {
+            yield_now().await;
+        }
     }
+    records
+}
+
+/// Returns the cycles of each activity on a core.
+async fn handling(core: &CoreSnapshot) -> BTreeMap<u32, u64> {
+    let mut handling: BTreeMap<u32, u64> = BTreeMap::new();
+    for piece in core.rows.chunks(ROWS_AT_ONCE) {
+        for row in piece {
+            let cycles = handling.entry(row.activity.0).or_default();
+            *cycles = u64::wrapping_add(*cycles, row.columns[Column::Cycles as usize]);
+        }
+        yield_now().await;
+    }
+    handling
+}
+
+fn core_time(core: &CoreSnapshot, handling: BTreeMap<u32, u64>) -> CoreTime {
     let partition = &core.partition;
     let others = [partition.scheduling, partition.interrupt, partition.idle];
     let attributed = handling.values().chain(&others).fold(0, |sum: u64, cycles| sum.wrapping_add(*cycles));
@@ -121,7 +145,8 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
 async fn cores(figures: &Figures) -> Vec<CoreTime> {
     let mut cores = Vec::with_capacity(figures.cores.len());
     for core in &figures.cores {
-        cores.push(core_time(core));
+        let handling = handling(core).await;
+        cores.push(core_time(core, handling));
         yield_now().await;
     }
     cores
