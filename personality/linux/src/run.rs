@@ -237,6 +237,8 @@ pub(crate) fn call_of(running: &Running) -> (u64, Arguments) {
 
 /// Memory that one call makes the kernel keep at most, about: an open file, a process.
 const OBJECT_BYTES: u64 = 16 << 10;
+/// Times that a call makes room which others take.
+const ROOMS_MAX: usize = 8;
 
 /// Returns whether a call makes something, and the tenant holds too much already: it needs room first.
 fn needs_room(thread: &Thread, number: u64) -> bool {
@@ -307,10 +309,18 @@ fn is_over_limit(thread: &Thread) -> bool {
     thread.tenant().kernel().is_over_limit(thread.process().activity())
 }
 
-/// Makes room for kernel objects before they are made. Returns false if the tenant is over its limit and nothing of
-/// it can be given back.
+/// Makes room for kernel objects before they are made, again if other threads take it. Returns false if the tenant is over its limit and nothing
+/// of it can be given back.
 async fn make_room(thread: &Thread) -> bool {
-    task::shortage::has_room(thread, OBJECT_BYTES).await && !is_over_limit(thread)
+    for _ in 0..ROOMS_MAX {
+        if !task::shortage::has_room(thread, OBJECT_BYTES).await {
+            return false;
+        }
+        if !is_over_limit(thread) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Makes room for `bytes` of kernel objects that a call makes beside those that each may make; false as [`make_room`].

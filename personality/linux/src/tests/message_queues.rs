@@ -238,6 +238,24 @@ fn a_tenant_without_memory_makes_no_object_and_holds_none() {
 }
 
 #[test]
+fn room_that_other_threads_take_is_made_again_a_few_times() {
+    let mut script = Script::default();
+    let set_rooms = |script: &mut Script, rooms: usize| {
+        script.step(move |_| {
+            (IS_OVER_LIMIT.set(true), ROOMS.set(rooms));
+            None
+        });
+    };
+    set_rooms(&mut script, 4);
+    script.call(MSGGET, &[7, 0o3600]).expect(QUEUE as i64);
+    set_rooms(&mut script, 100);
+    script.call(MSGGET, &[8, 0o3600]).expect(-12);
+    set_over_limit(&mut script, false);
+    script.call(MSGCTL, &[QUEUE, REMOVE]).expect(0).exit(0);
+    assert_eq!(run_it(script), 0);
+}
+
+#[test]
 fn a_queue_with_a_name_has_priorities_and_room_for_its_messages() {
     let mut script = Script::default();
     script.call(MQ_OPEN, &[NAME, 2, 0, 0]).expect(-2).call(MQ_OPEN, &[NAME, MAKE, 0o600, SIZE]).expect(0);

@@ -23,6 +23,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use gyre_account::{ActivityId, Grant};
+use gyre_address_space::flush::Stale;
 use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights};
 use gyre_interface::files::files;
 use gyre_machine::{OutOfMemory, Registers, Trap, UserContext};
@@ -177,6 +178,26 @@ std::thread_local! {
     pub(super) static PROCESS_MEMORY: Cell<Option<ProcessMemory>> = const { Cell::new(None) };
     /// Whether the tenants hold more memory than they may.
     pub(super) static IS_OVER_LIMIT: Cell<bool> = const { Cell::new(false) };
+    /// How often room can be made for them: the last time they are below their limit again, before that others take it.
+    pub(super) static ROOMS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Room for a tenant over its limit.
+struct TestFlush;
+
+impl Flush for TestFlush {
+    fn make_room(&self, _: u64) -> std::pin::Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        let rooms = ROOMS.get();
+        ROOMS.set(rooms.saturating_sub(1));
+        if rooms == 1 {
+            IS_OVER_LIMIT.set(false);
+        }
+        Box::pin(core::future::ready(rooms > 0))
+    }
+
+    fn flush(&self, cores: u64, stale: Stale) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        LocalFlush.flush(cores, stale)
+    }
 }
 
 /// The machine below.
@@ -216,7 +237,7 @@ impl KernelServices for TestKernel {
     }
 
     fn flush(&self) -> &'static dyn Flush {
-        &LocalFlush
+        &TestFlush
     }
 }
 
