@@ -12,8 +12,10 @@
 use crate::Ext2;
 use crate::change::now_ns;
 use crate::metadata::from_block;
+use crate::node::Node;
 use crate::tables::Mark;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
@@ -64,13 +66,22 @@ impl Ext2 {
         self.cache.wait_for_room(waits.saturating_sub(1)).await.map_err(|_| FileError::OutOfMemory)
     }
 
+    /// Returns a node like [`Ext2::node`], but waits for room if its inode has to come from the disk. The caller holds
+    /// no lock.
+    pub(crate) async fn node_to_use(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
+        match self.node(id).await {
+            Err(FileError::OutOfMemory) => Box::pin(self.with_room(async || self.node(id).await)).await,
+            result => result,
+        }
+    }
+
     fn has_freed(&self) -> bool {
         let allocator = self.allocator.lock();
         !allocator.freed.is_empty() || !allocator.doomed.is_empty()
     }
 
     pub(crate) async fn open_node(&'static self, id: NodeId) -> Result<Attributes, FileError> {
-        let node = self.node(id).await?;
+        let node = self.node_to_use(id).await?;
         {
             let mut state = node.state.lock();
             if state.deleted && state.opens == 0 {

@@ -47,11 +47,11 @@ impl Server for Ext2 {
             }
             None => check_name(&name)?,
         }
-        Box::pin(self.lookup_missed(directory, &name)).await
+        Box::pin(self.with_room(async || self.lookup_missed(directory, &name).await)).await
     }
 
     async fn attributes(&'static self, node: NodeId) -> Result<Attributes, FileError> {
-        Ok(self.node(node).await?.attributes())
+        Ok(self.node_to_use(node).await?.attributes())
     }
 
     async fn read_directory(
@@ -60,24 +60,24 @@ impl Server for Ext2 {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<DirectoryEntry>, FileError> {
-        Box::pin(async move {
+        let read = async || {
             let node = self.directory(node).await?;
             let _guard = node.to_read().await?;
             self.list(&node, from, bytes_max).await
-        })
-        .await
+        };
+        Box::pin(self.with_room(read)).await
     }
 
     async fn read_link(&'static self, node: NodeId) -> Result<Vec<u8>, FileError> {
-        let node = self.node(node).await?;
+        let node = self.node_to_use(node).await?;
         if node.kind != NodeKind::SymbolicLink {
             return Err(FileError::Invalid);
         }
-        Box::pin(self.link_target(&node)).await
+        Box::pin(self.with_room(async || self.link_target(&node).await)).await
     }
 
     async fn page(&'static self, node: NodeId, index: u64, pattern: Pattern) -> Result<Page, FileError> {
-        let node = self.node(node).await?;
+        let node = self.node_to_use(node).await?;
         node.expect(NodeKind::File)?;
         let page = self.page_at(&node, index, Wanted::of_mapping(pattern)).await?;
         self.moved(PAGE_BYTES);
@@ -111,12 +111,12 @@ impl Server for Ext2 {
 
     async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.throttle_metadata().await?;
-        Box::pin(self.unlink_name(directory, &name)).await
+        Box::pin(self.with_room(async || self.unlink_name(directory, &name).await)).await
     }
 
     async fn remove_directory(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.throttle_metadata().await?;
-        Box::pin(self.remove_empty(directory, &name)).await
+        Box::pin(self.with_room(async || self.remove_empty(directory, &name).await)).await
     }
 
     async fn rename(
@@ -145,11 +145,11 @@ impl Server for Ext2 {
     }
 
     async fn seek(&'static self, node: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError> {
-        Box::pin(self.seek_in(node, offset, sought)).await
+        Box::pin(self.with_room(async || self.seek_in(node, offset, sought).await)).await
     }
 
     async fn extended(&'static self, node: NodeId, name: Name) -> Result<Vec<u8>, FileError> {
-        Box::pin(self.extended_value(node, &name)).await
+        Box::pin(self.with_room(async || self.extended_value(node, &name).await)).await
     }
 
     async fn set_extended(
@@ -169,7 +169,7 @@ impl Server for Ext2 {
     }
 
     async fn list_extended(&'static self, node: NodeId) -> Result<Vec<Name>, FileError> {
-        Box::pin(self.extended_names(node)).await
+        Box::pin(self.with_room(async || self.extended_names(node).await)).await
     }
 
     async fn write_out(&'static self, node: NodeId) -> Result<(), FileError> {
@@ -292,7 +292,7 @@ impl Ext2 {
         bytes: usize,
         may_guess: bool,
     ) -> Result<Vec<Bytes>, FileError> {
-        let node = self.node(node).await?;
+        let node = self.node_to_use(node).await?;
         node.expect(NodeKind::File)?;
         const PAGE: u64 = PAGE_BYTES as u64;
         // A writer makes the file longer before its pages have all of the contents: such a part is not read.
