@@ -27,7 +27,8 @@ pub(crate) async fn deliver(thread: &Arc<Thread>, running: &mut Running) -> Next
             break;
         };
         match act(thread, running, info, action).await {
-            Next::Continue => {}
+            // A timer's next signal may wait already: each takes time, and the program comes after the last of them.
+            Next::Continue => thread.pause().await,
             Next::End => return Next::End,
         }
     }

@@ -13,13 +13,22 @@
 use super::script::*;
 use gyre_machine::{Registers, Trap};
 use gyre_message::direct::block_on;
+use gyre_message::wait::{Either, select};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const KILL: u64 = 62;
 const SIGACTION: u64 = 13;
 const SIGPROCMASK: u64 = 14;
 const NANOSLEEP: u64 = 35;
+const MMAP: u64 = 9;
+/// Flags of mmap: private, anonymous; there at once, so that no fault makes way for others.
+const PRIVATE: u64 = 0x22;
+const POPULATE: u64 = 0x8000;
+const SIGQUEUEINFO: u64 = 129;
 const USR1: u64 = 10;
+const REALTIME: u64 = 34;
+const NODEFER: u64 = 0x4000_0000;
 const RESTORER: u64 = 0x0400_0000;
 const RESTART: u64 = 0x1000_0000;
 
@@ -40,6 +49,58 @@ fn pad(script: &mut Script, to: usize) {
     while script.here() < to {
         script.exit(99);
     }
+}
+
+/// Turns of somebody who only waits for the next one.
+async fn count_turns(turns: &AtomicUsize) {
+    loop {
+        turns.fetch_add(1, Ordering::Relaxed);
+        gyre_message::yield_now().await;
+    }
+}
+
+#[test]
+fn others_have_turns_while_many_signals_are_delivered() {
+    // More than a piece of work has turns.
+    const SENT: usize = 1020;
+    const STACK_BYTES: u64 = 4 << 20;
+    const HANDLER: usize = 2400;
+    static TURNS: AtomicUsize = AtomicUsize::new(0);
+    static BEFORE: AtomicUsize = AtomicUsize::new(usize::MAX);
+    let (set, info) = (DATA + 0x100, DATA + 0x200);
+    let mut script = Script::default();
+    script.call(SIGACTION, &[REALTIME, DATA, 0, 8]).expect(0);
+    script.call(SIGPROCMASK, &[0, set, 0, 8]).expect(0);
+    for _ in 0..SENT {
+        script.call(SIGQUEUEINFO, &[1, REALTIME, info]).expect(0);
+    }
+    script.call(MMAP, &[0, STACK_BYTES, 3, PRIVATE | POPULATE, u64::MAX, 0]);
+    script.step(move |registers| {
+        registers.rsp = registers.rax + STACK_BYTES;
+        BEFORE.store(TURNS.load(Ordering::Relaxed), Ordering::Relaxed);
+        set_arguments(registers, SIGPROCMASK, &[1, set, 0, 8]);
+        Some(Trap::SystemCall)
+    });
+    pad(&mut script, HANDLER);
+    // The last one's handler runs first, when all frames are on the stack.
+    script.step(|_| {
+        let others = TURNS.load(Ordering::Relaxed) - BEFORE.load(Ordering::Relaxed);
+        // One comes with the call that opens the mask.
+        assert!(others > 1, "nobody else had a turn");
+        None
+    });
+    script.exit(0);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke_action(&process, DATA, HANDLER, NODEFER).await;
+        poke(&process, set, &[1 << (REALTIME - 1)]).await;
+        poke(&process, info, &[REALTIME, u64::from(u32::MAX)]).await;
+        match select(end_of(&process), count_turns(&TURNS)).await {
+            Either::First(status) => assert_eq!(status, 0),
+            Either::Second(()) => unreachable!("it counts for ever"),
+        }
+    });
 }
 
 #[test]
