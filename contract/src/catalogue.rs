@@ -11,7 +11,9 @@
 //! * the first text is its name in a machine file, the second one its name in the engine and in figures (the same words, joined by `_`);
 //! * `divides` is what is scarce there if the owner says nothing else. If that is not `Cycles`, the resource is a gate: it has a scheduler
 //!   of its own;
-//! * `reports` lists what its handlers tell the engine beside cycles and messages, which the engine counts by itself.
+//! * `reports` lists what its handlers tell the engine beside cycles and messages, which the engine counts by itself;
+//! * `loses` says what its work for a tenant may hold beside what locks say, and whose that is: it is lost if that work fails in the
+//!   middle ([`Reach`]).
 //!
 //! Then docs/guide/machine-file.md gets its name, and `system/assembly` or `system/kernel` gives it a port. [`Resource`] is part of a boot
 //! module: [`crate::boot::VERSION`] grows with each change here.
@@ -19,9 +21,21 @@
 use crate::policy::Metric;
 use serde::{Deserialize, Serialize};
 
+/// Whose state a resource's work may hold beside what its locks say, and so what ends if that work fails in the middle. `system/assembly`
+/// tells the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// The process' that it is done for.
+    Process,
+    /// The tenant's, whose processes share it: a directory's gate, a place in a commit.
+    Tenant,
+    /// All tenants': a queue of a device, a page that others wait for.
+    Machine,
+}
+
 /// Builds [`Resource`] and its facts from one line for each resource.
 macro_rules! catalogue {
-    ($($(#[$about:meta])* $variant:ident: $file_name:literal, $engine_name:literal, divides $usual:ident, reports [$($reported:ident),*];)*) => {
+    ($($(#[$about:meta])* $variant:ident: $file_name:literal, $engine_name:literal, divides $usual:ident, reports [$($reported:ident),*], loses $lost:ident $state:literal;)*) => {
         /// A resource of the kernel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[repr(u8)]
@@ -35,61 +49,63 @@ macro_rules! catalogue {
             engine_name: $engine_name,
             usual_metric: Metric::$usual,
             reports: &[$(Metric::$reported),*],
+            reach: Reach::$lost,
+            loss: concat!($state, " may be half changed"),
         },)*];
     };
 }
 
 catalogue! {
     /// The processor: shared among all that run and all that is handled.
-    Cpu: "cpu", "cpu", divides Cycles, reports [];
+    Cpu: "cpu", "cpu", divides Cycles, reports [], loses Process "a step of a thread";
     /// Takes what devices are done with.
-    DeviceInterrupt: "device-interrupt", "device_interrupt", divides Cycles, reports [];
+    DeviceInterrupt: "device-interrupt", "device_interrupt", divides Cycles, reports [], loses Machine "the answers of a device";
     /// Disks and SCSI hosts.
-    Block: "block", "block", divides Bytes, reports [Bytes, DeviceTime];
+    Block: "block", "block", divides Bytes, reports [Bytes, DeviceTime], loses Machine "the queue of a disk";
     /// Serves disks of this instance to zones that have none of their own.
-    DiskServer: "disk-server", "disk_server", divides Cycles, reports [];
+    DiskServer: "disk-server", "disk_server", divides Cycles, reports [], loses Machine "a disk that zones share";
     /// Disks behind SCSI hosts: makes commands of requests.
-    Scsi: "scsi", "scsi", divides Cycles, reports [Bytes];
+    Scsi: "scsi", "scsi", divides Cycles, reports [Bytes], loses Machine "the queue of a SCSI host";
     /// Partitions.
-    Storage: "storage", "storage", divides Cycles, reports [Bytes];
+    Storage: "storage", "storage", divides Cycles, reports [Bytes], loses Machine "a file system that gives memory back";
     /// Budgets of memory.
-    Memory: "memory", "memory", divides Cycles, reports [];
+    Memory: "memory", "memory", divides Cycles, reports [], loses Machine "memory that others give back";
     /// Pages of files.
-    FileCache: "file-cache", "file_cache", divides Cycles, reports [Bytes];
+    FileCache: "file-cache", "file_cache", divides Cycles, reports [Bytes], loses Machine "the table of the file cache";
     /// Gives pages of address spaces back.
-    AddressSpace: "address-space", "address_space", divides Cycles, reports [];
+    AddressSpace: "address-space", "address_space", divides Cycles, reports [], loses Machine "pages that others give back";
     /// Ext2 file systems.
-    Ext2: "ext2", "ext2", divides Cycles, reports [Bytes];
+    Ext2: "ext2", "ext2", divides Cycles, reports [Bytes], loses Tenant "a gate of a directory, a place in a commit";
     /// File systems in memory.
-    Tmpfs: "tmpfs", "tmpfs", divides Cycles, reports [];
+    Tmpfs: "tmpfs", "tmpfs", divides Cycles, reports [], loses Process "a request to files in memory";
     /// Work that programs do not wait for: io_uring, aio, flows.
-    AsyncIo: "async-io", "async_io", divides Cycles, reports [Bytes];
+    AsyncIo: "async-io", "async_io", divides Cycles, reports [Bytes], loses Process "work under way of a process";
     /// Data that is moved by reference.
-    IoStream: "io-stream", "io_stream", divides Cycles, reports [Bytes];
+    IoStream: "io-stream", "io_stream", divides Cycles, reports [Bytes], loses Process "a stream of a process";
     /// Hands frames to the network card.
-    NetworkWrite: "network-write", "network_write", divides Bytes, reports [Bytes];
+    NetworkWrite: "network-write", "network_write", divides Bytes, reports [Bytes], loses Machine "the queue of a card";
     /// Hands frames to links that lead to other instances on the machine.
-    ZoneLink: "zone-link", "zone_link", divides Bytes, reports [Bytes];
+    ZoneLink: "zone-link", "zone_link", divides Bytes, reports [Bytes], loses Machine "the queue of a link";
     /// Makes frames.
-    NetworkPrepare: "network-prepare", "network_prepare", divides Cycles, reports [];
+    NetworkPrepare: "network-prepare", "network_prepare", divides Cycles, reports [], loses Machine "the table of neighbours";
     /// Takes frames from the network card and finds out whose they are.
-    NetworkRead: "network-read", "network_read", divides Cycles, reports [];
+    NetworkRead: "network-read", "network_read", divides Cycles, reports [], loses Machine "the frames that have come";
     /// TCP.
-    Tcp: "tcp", "tcp", divides Cycles, reports [];
+    Tcp: "tcp", "tcp", divides Cycles, reports [], loses Machine "the table of connections";
     /// TCP's time.
-    TcpTimer: "tcp-timer", "tcp_timer", divides Cycles, reports [];
+    TcpTimer: "tcp-timer", "tcp_timer", divides Cycles, reports [], loses Machine "the deadlines of connections";
     /// UDP.
-    Udp: "udp", "udp", divides Cycles, reports [];
+    Udp: "udp", "udp", divides Cycles, reports [], loses Process "counts of a socket";
     /// ICMP.
-    Icmp: "icmp", "icmp", divides Cycles, reports [];
+    Icmp: "icmp", "icmp", divides Cycles, reports [], loses Process "counts of a socket";
     /// System calls of processes.
-    Process: "process", "process", divides Cycles, reports [];
+    Process: "process", "process", divides Cycles, reports [], loses Process "a call of a thread";
     /// Consoles of tenants.
-    Console: "console", "console", divides Cycles, reports [];
+    Console: "console", "console", divides Cycles, reports [], loses Machine "the console";
     /// Keeps the holders of the cores, lots and devices that zones are made of.
-    Leases: "leases", "leases", divides Cycles, reports [];
+    Leases: "leases", "leases", divides Cycles, reports [], loses Machine "the holders of cores and memory";
     /// Zones: made, ended, changed, watched; in a zone, its answers to its supervisor.
-    Zones: "zones", "zones", divides Cycles, reports [];
+    Zones: "zones", "zones", divides Cycles, reports [], loses Machine "the zones";
 }
 
 /// One line of the table.
@@ -99,6 +115,8 @@ struct Facts {
     engine_name: &'static str,
     usual_metric: Metric,
     reports: &'static [Metric],
+    reach: Reach,
+    loss: &'static str,
 }
 
 impl Resource {
@@ -145,6 +163,18 @@ impl Resource {
     #[must_use]
     pub const fn is_usually_gate(self) -> bool {
         !matches!(self.usual_metric(), Metric::Cycles)
+    }
+
+    /// Returns whose state is lost if the resource's work for a tenant fails in the middle.
+    #[must_use]
+    pub const fn reach(self) -> Reach {
+        FACTS[self.index()].reach
+    }
+
+    /// Returns the words for that loss: the last ones of a kernel if that state is all tenants'.
+    #[must_use]
+    pub const fn loss(self) -> &'static str {
+        FACTS[self.index()].loss
     }
 
     /// Returns true for the resources of the network path.

@@ -18,7 +18,6 @@
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Resource;
 pub use crate::change::{Change, Life};
 pub use crate::trace::{TRACE_BEGIN, TRACE_END, TRACE_READ};
 
@@ -282,10 +281,11 @@ pub const CONTEXT_UNMASK: u64 = 1;
 /// Errors: ESRCH, EINTR (a signal came first; who was called runs nevertheless).
 pub const HAND_OVER: u64 = 0x103a;
 
-/// `fail(kind, resource, after)`: has a step of the work for the calling process fail: `kind` is a position in [`FAIL_KINDS`], `resource` one
-/// in [`FAIL_RESOURCES`], `after` the steps of it that succeed before. Only kernels that are built for tests of containment have it.
+/// `fail(kind, resource, length, after)`: has a step of the work for the calling process fail: `kind` is a position in [`FAIL_KINDS`],
+/// `resource` the name of one in the catalogue, or [`FAIL_ANY`], of `length` bytes; `after` the steps of it that succeed before. Only kernels
+/// that are built for tests of containment have it.
 ///
-/// Errors: ENOSYS (all other kernels), EINVAL.
+/// Errors: ENOSYS (all other kernels), EINVAL (no such kind), ENODEV (no such resource), EFAULT.
 pub const FAIL: u64 = 0x10f0;
 /// How a step fails.
 pub const FAIL_KINDS: [&str; 7] = [
@@ -297,18 +297,8 @@ pub const FAIL_KINDS: [&str; 7] = [
     "under a machine's lock",
     "without an end",
 ];
-/// Of whose work; the first means any resource.
-pub const FAIL_RESOURCES: [Option<Resource>; 9] = [
-    None,
-    Some(Resource::Process),
-    Some(Resource::Ext2),
-    Some(Resource::Tmpfs),
-    Some(Resource::AsyncIo),
-    Some(Resource::IoStream),
-    Some(Resource::FileCache),
-    Some(Resource::Tcp),
-    Some(Resource::Udp),
-];
+/// The work of any resource.
+pub const FAIL_ANY: &str = "any";
 
 /// `attack(kind)`: has this kernel try what no zone may, or lose its mind; `kind` is a position in [`ATTACKS`]. It comes back if it is held
 /// back without an end, or is not felt at once. Only kernels that are built for tests of containment have it.

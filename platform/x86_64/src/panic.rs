@@ -26,7 +26,7 @@ fn on_panic(info: &PanicInfo) -> ! {
         Verdict::EndMachine(reason) => reason,
     };
     begin_dying();
-    write_last_words(Told(info));
+    write_last_words(format_args!("{}; not contained: {reason}", Told(info)));
     error!(target: "panic", "{}", Told(info));
     error!(target: "panic", "{reason}: the failure cannot be contained");
     print_trace(rip, rbp);

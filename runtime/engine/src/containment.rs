@@ -90,6 +90,20 @@ impl Engine {
         }
     }
 
+    /// Says what a resource's work may hold of what all tenants share: the words with which a failure in it ends the machine. Once.
+    pub fn set_shared(&self, resource: ResourceId, state: &'static str) {
+        if let Some(known) = self.resources.get(resource.index()) {
+            known.shared.set(state);
+        }
+    }
+
+    /// The state that tenants share and that work of one of these resources may hold.
+    fn shared_of(&self, resources: [ResourceId; 2]) -> &'static str {
+        let at_machine = resources.iter().filter(|resource| self.reach_of(**resource) == Reach::Machine);
+        let mut words = at_machine.filter_map(|resource| self.resources.get(resource.index())?.shared.get());
+        words.next().unwrap_or("what all tenants share may be half changed")
+    }
+
     fn reach_of(&self, resource: ResourceId) -> Reach {
         self.resources
             .get(resource.index())
@@ -178,7 +192,7 @@ impl Engine {
         let of_locks = if held.of_tenant > 0 { Reach::Tenant } else { Reach::Process };
         let reach = self.reach_of(header.resource).max(of_code).max(of_locks);
         if reach == Reach::Machine {
-            return Verdict::EndMachine("the work may hold what all tenants share");
+            return Verdict::EndMachine(self.shared_of([header.resource, resource]));
         }
         hot.reach.set(reach);
         Verdict::Contain

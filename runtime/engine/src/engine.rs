@@ -376,6 +376,7 @@ fn make_resource(
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
         reach: (Reach::Machine as u8).into(),
+        shared: SetOnce::new(),
     })
 }
 

@@ -7,6 +7,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_account::{ActivityId, ResourceId};
 use gyre_object::{ObjectLock, SpinLock, TenantLock};
 
+/// The words of each failure.
+pub const MESSAGE: &str = "a failure on purpose";
+
 /// How a step fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -109,13 +112,13 @@ fn fail_with<G>(guard: G) {
 
 #[cfg(target_os = "none")]
 fn fail_now() {
-    panic!("a failure on purpose");
+    panic!("{MESSAGE}");
 }
 
 /// A host's panic would be written to the test's output.
 #[cfg(not(target_os = "none"))]
 fn fail_now() {
-    std::panic::resume_unwind(Box::new("a failure on purpose"));
+    std::panic::resume_unwind(Box::new(MESSAGE));
 }
 
 // loop: without an end, because that is the failure; it is built with fault injection only

@@ -7,7 +7,7 @@ use crate::slots::RESIDENT;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use gyre_object::SpinLock;
+use gyre_object::{SetOnce, SpinLock};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{ClientParams, Metric, Policy};
 
@@ -36,6 +36,8 @@ pub(crate) struct Resource {
     pub(crate) labels: SpinLock<LabelTable>,
     /// A [`crate::containment::Reach`].
     pub(crate) reach: AtomicU8,
+    /// The state that all tenants share, if its work may hold such.
+    pub(crate) shared: SetOnce<&'static str>,
 }
 
 impl Resource {

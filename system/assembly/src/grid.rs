@@ -17,9 +17,9 @@ use gyre_account::{Accounts, ResourceId};
 use gyre_contract::boot::{
     Choice, Dispatch, Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy,
 };
-use gyre_contract::catalogue::{Resource, usual_cores};
+use gyre_contract::catalogue::{self, Resource, usual_cores};
 use gyre_contract::policy::{Rate, Value};
-use gyre_engine::{COMPUTE, Engine, FIRST_RESOURCE, GridConfig, GridError, ResourceConfig};
+use gyre_engine::{COMPUTE, Engine, FIRST_RESOURCE, GridConfig, GridError, Reach, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::tree::Tree;
 use gyre_schedulers::{Metric, Policy, PolicyError, Setup, weighted_fair};
@@ -64,7 +64,7 @@ impl core::fmt::Display for BuildError {
     }
 }
 
-/// Builds the engine that a description asks for, with every resource of the catalogue.
+/// Builds the engine that a description asks for, with every resource of the catalogue, and says what ends if work of one fails.
 ///
 /// # Errors
 /// [`BuildError`].
@@ -72,9 +72,22 @@ pub fn build(machine: &Machine, accounts: &'static Accounts) -> Result<&'static 
     let grid = configure(machine).map_err(BuildError::Policy)?;
     let engine = Engine::build(grid, accounts).map_err(BuildError::Grid)?;
     let is_missing = |resource: &Resource| engine.resource_name(id(*resource)) != resource.engine_name();
-    match below_cpu().find(is_missing) {
-        Some(resource) => Err(BuildError::Missing(resource)),
-        None => Ok(engine),
+    if let Some(resource) = below_cpu().find(is_missing) {
+        return Err(BuildError::Missing(resource));
+    }
+    for resource in Resource::all() {
+        engine.set_reach(id(resource), reach(resource));
+        engine.set_shared(id(resource), resource.loss());
+    }
+    Ok(engine)
+}
+
+/// Returns the engine's word for what is lost with work of a resource.
+pub fn reach(resource: Resource) -> Reach {
+    match resource.reach() {
+        catalogue::Reach::Process => Reach::Process,
+        catalogue::Reach::Tenant => Reach::Tenant,
+        catalogue::Reach::Machine => Reach::Machine,
     }
 }
 

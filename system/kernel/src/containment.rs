@@ -7,7 +7,8 @@
 //! * A tenant ends as a whole ([`end_tenant`]) if the failure may have hurt what its processes share, if it fails too often, or if one of its
 //!   processes cannot be ended alone. Its programs are killed, its file system is written back, its work is halted; then it may be
 //!   started again ([`crate::again`]).
-//! * A failure in work of the infrastructure ends the machine; the engine does not call here then.
+//! * A failure in work of the infrastructure, or of a resource that may hold what all tenants share, ends the machine; the engine does not
+//!   call here then. The catalogue of the contract says which resources those are.
 //!
 //! Each step has a time that it may take. Lost memory stays on the bill of whose it was. [`crate::dying::Dying`] knows the processes that end,
 //! [`crate::tenants::Failures`] the tenants that ended.
@@ -40,20 +41,9 @@ const ENDED_AT_ONCE: usize = 64;
 /// How long it may take to write a tenant's file system back, ns.
 const UNMOUNT_NS_MAX: u64 = 10_000_000_000;
 
-/// Resources whose work holds nothing that processes share, beside what the locks say. Requests of UDP and ICMP never wait; what one of them loses
-/// beside locks are counts of its tenant: sockets, packets that wait, bytes on the way.
-const OF_PROCESSES: [Resource; 6] =
-    [Resource::Process, Resource::AsyncIo, Resource::IoStream, Resource::Tmpfs, Resource::Udp, Resource::Icmp];
-/// Resources whose work may hold what a tenant's processes share: a directory's gate, a place in a commit.
-const OF_TENANTS: [Resource; 1] = [Resource::Ext2];
-
 /// From now on failures are contained.
 pub fn start(kernel: &'static Kernel) {
     let engine = kernel.base.engine;
-    let reaches = [(&OF_PROCESSES[..], Reach::Process), (&OF_TENANTS[..], Reach::Tenant)];
-    for (resources, reach) in reaches {
-        resources.iter().for_each(|resource| engine.set_reach(id(*resource), reach));
-    }
     engine.contain_failures(Box::leak(Box::new(move |obituary: &Obituary| mourn(kernel, obituary))));
 }
 

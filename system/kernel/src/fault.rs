@@ -1,8 +1,10 @@
 //! The native calls by which a program has work for it fail, or the whole kernel, in kernels that are built for tests of containment.
 
 use crate::kernel::Kernel;
+use gyre_account::ResourceId;
 use gyre_assembly::grid::id;
-use gyre_contract::native::{ATTACKS, FAIL_KINDS, FAIL_RESOURCES};
+use gyre_contract::catalogue::Resource;
+use gyre_contract::native::{ATTACKS, FAIL_ANY, FAIL_KINDS};
 use gyre_engine::fault::{Fault, Kind};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 
@@ -17,13 +19,26 @@ const KINDS: [Kind; FAIL_KINDS.len()] = [
     Kind::Endless,
 ];
 
+/// No resource has a longer name, bytes.
+const NAME_BYTES_MAX: usize = 32;
+
 /// Serves `fail`.
-pub fn inject(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+pub async fn inject(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let kind = KINDS.get(arguments.size(0)).copied().ok_or(Errno::EINVAL)?;
-    let resource = FAIL_RESOURCES.get(arguments.size(1)).copied().ok_or(Errno::EINVAL)?.map(id);
+    let name = thread.read_vec(arguments.word(1), arguments.size(2).min(NAME_BYTES_MAX)).await?;
+    let resource = resource(&name)?;
     let activity = thread.process().activity();
-    kernel.base.engine.inject(Fault { activity, resource, after: arguments.word(2), kind });
+    kernel.base.engine.inject(Fault { activity, resource, after: arguments.word(3), kind });
     Ok(0)
+}
+
+/// The resource of a name; none for that of all.
+fn resource(name: &[u8]) -> Result<Option<ResourceId>, Errno> {
+    let name = core::str::from_utf8(name).map_err(|_| Errno::ENODEV)?;
+    if name == FAIL_ANY {
+        return Ok(None);
+    }
+    Resource::find(name).map(|found| Some(id(found))).ok_or(Errno::ENODEV)
 }
 
 /// Serves `attack`.

@@ -68,7 +68,7 @@ pub async fn call(kernel: &'static Kernel, thread: Arc<Thread>, number: u64, arg
         FIGURES_MAP => return figures::map(kernel, &thread, arguments).await,
         GOAL => return goals::map(kernel, &thread, arguments).await,
         #[cfg(feature = "fault-injection")]
-        FAIL => return crate::fault::inject(kernel, &thread, arguments),
+        FAIL => return crate::fault::inject(kernel, &thread, arguments).await,
         #[cfg(feature = "fault-injection")]
         ATTACK => return crate::fault::attack(arguments),
         CELL_LEASES => return seats::leases::list(kernel, &thread, arguments).await,
