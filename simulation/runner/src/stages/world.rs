@@ -1,7 +1,8 @@
 //! One seed: chaos, then everything must end; then the checks.
 
 use crate::arguments::Cores;
-use crate::stages::failures::Failures;
+use crate::reached::Reached;
+use crate::stages::failures::{Failures, of_grid};
 use crate::stages::grid::{Grid, Held, Order, build};
 use crate::stages::workload::{Counts, Started, start};
 use gyre_account::{ActivityId, ResourceId};
@@ -13,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// The outcome of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Depends on every turn.
     pub trace: u64,
@@ -27,6 +28,8 @@ pub struct Outcome {
     pub failures: usize,
     /// Cores that left and came back.
     pub moves: Moves,
+    /// Resources of the grid, and those whose work failed.
+    pub reached: Reached,
 }
 
 const CHAOS_NS: u64 = 20_000_000;
@@ -63,7 +66,15 @@ pub fn run(seed: u64, cores: Cores) -> Outcome {
         cut_short: counts.gone.get() + counts.abandoned.get(),
         failures: failures.count(),
         moves: mover.moves(),
+        reached: reached(&grid, &failures),
     }
+}
+
+fn reached(grid: &Grid, failures: &Failures) -> Reached {
+    let (engine, failed) = (grid.engine, failures.resources());
+    let name = |resource| engine.resource_name(resource);
+    let has_failed = |resource: &ResourceId| failed >> resource.0 & 1 == 1;
+    Reached::new(of_grid(engine).map(name), of_grid(engine).filter(has_failed).map(name))
 }
 
 fn kill_them(grid: &Grid, seed: u64, doomed: &[ActivityId]) -> Rc<Cell<usize>> {

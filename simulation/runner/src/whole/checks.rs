@@ -73,6 +73,16 @@ pub fn alive(machine: &Machine) -> Alive {
     alive
 }
 
+/// Returns the resources whose scheduler has handled messages of tenants.
+pub fn worked(machine: &Machine) -> Vec<Resource> {
+    let accounts = machine.engine.accounts();
+    let messages = |activity, of| {
+        accounts.lines().iter().map(move |line| line.table().cell(activity, id(of)).get(Column::Messages)).sum::<u64>()
+    };
+    let is_used = |of: &Resource| machine.activities.iter().any(|activity| messages(*activity, *of) > 0);
+    Resource::all().filter(|resource| *resource != Resource::Cpu).filter(is_used).collect()
+}
+
 /// No cycle of any core is unaccounted for.
 ///
 /// # Panics
@@ -141,6 +151,6 @@ pub fn check_left(machine: &Machine, before: Alive, tenants: &[Rc<Tenant>]) {
     assert!(after.tasks <= before.tasks + mounted, "{after:?} is left; before the tenants there was {before:?}");
     assert_eq!(after.queued, 0, "messages wait for nobody");
     assert_eq!(after.timers, before.timers, "timers are armed for nobody");
-    assert_eq!(tenants.iter().map(|tenant| tenant.busy.get()).sum::<usize>(), 0, "tasks of tenants");
+    assert_eq!(tenants.iter().map(|tenant| tenant.open_tasks()).sum::<usize>(), 0, "tasks of tenants");
     assert_eq!(machine.driver.statistics().depth, 0, "requests are at the disk");
 }

@@ -13,24 +13,31 @@
 //! Left out: the life after a crash, which is another one with the disk that is left (`run.rs`).
 
 use crate::arguments::Cores;
+use crate::reached::Reached;
 use crate::whole::checks::{
     Alive, Figures, alive, check_ledger, check_left, check_memory, check_shares, check_tables, figures, sent_bytes,
+    worked,
 };
 use crate::whole::exchange::Ends;
+use crate::whole::failures::is_on_purpose;
 use crate::whole::machine::{Machine, START_NS};
 use crate::whole::plan::{MS, Plan};
 use crate::whole::promises::Promises;
 use crate::whole::tenant::{Kept, Tenant};
 use gyre_account::{ActivityId, ResourceId};
-use gyre_engine::simulate::{Goal, Instance, InstanceId, Moves, Outside, Reached, Stop, World};
-use gyre_message::sleep_ns;
+use gyre_contract::catalogue::Resource;
+use gyre_engine::simulate::{self, Goal, Instance, InstanceId, Moves, Outside, Stop, World};
+use gyre_message::{sleep_ns, within};
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 /// Turns of a life, at most.
 const STEPS_MAX: u64 = 3_000_000;
 /// How long what was begun may take to end, ns.
 const ENDING_NS_MAX: u64 = 400_000 * MS;
+/// How long it may take to unmount the file system of a tenant for whom the kernel failed, ns.
+const UNMOUNT_NS_MAX: u64 = 10_000 * MS;
 
 /// The contents that each tenant's disk must hold: promises by the number of their directories.
 pub type Memory = Vec<Vec<(usize, Promises)>>;
@@ -41,6 +48,10 @@ pub struct End {
     pub image: Vec<u8>,
     /// Whether the machine stopped in the middle.
     pub has_crashed: bool,
+    /// The tenant for whom the kernel failed: what its file system had under way is lost.
+    pub failed_tenant: Option<usize>,
+    /// Resources that worked for tenants, and the one whose work failed.
+    pub reached: Reached,
     /// Whether the disk failed a request.
     pub has_failed: bool,
     /// The contents that it must hold.
@@ -83,6 +94,8 @@ pub struct Life {
     tenants: Vec<Rc<Tenant>>,
     before: Alive,
     has_crashed: bool,
+    /// The resource whose work failed and ended the machine.
+    ended_in: Option<Resource>,
     is_ended: Rc<Cell<bool>>,
 }
 
@@ -94,8 +107,13 @@ pub fn live(plan: Plan, image: Vec<u8>, memory: Memory) -> End {
     let mut world = World::new(plan.seed);
     let (life, id) = Life::begin(&mut world, plan, image, memory);
     let mut lives = vec![(id, life)];
-    run(&mut world, &mut lives, u64::MAX);
-    let (id, life) = lives.remove(0);
+    let ran = catch_unwind(AssertUnwindSafe(|| run(&mut world, &mut lives, u64::MAX)));
+    let (id, mut life) = lives.remove(0);
+    match ran {
+        Err(payload) if life.may_end() && is_on_purpose(&*payload) => life.end_machine(),
+        Err(payload) => resume_unwind(payload),
+        Ok(()) => {}
+    }
     life.report(world.instance(id).expect("nobody killed it"))
 }
 
@@ -104,7 +122,7 @@ pub fn live(plan: Plan, image: Vec<u8>, memory: Memory) -> End {
 /// # Panics
 /// If a check of one fails; the message says which.
 pub fn run(world: &mut World, lives: &mut [(InstanceId, Life)], until_ns: u64) {
-    while let Reached::Goal(id, stop) = world.run(until_ns) {
+    while let simulate::Reached::Goal(id, stop) = world.run(until_ns) {
         let life = lives.iter_mut().find(|(of, _)| *of == id);
         let (Some((_, life)), Some(instance)) = (life, world.instance(id)) else { continue };
         if let Some(goal) = life.next(instance, stop) {
@@ -137,6 +155,7 @@ impl Life {
             tenants: Vec::new(),
             before: Alive::default(),
             has_crashed: false,
+            ended_in: None,
             is_ended: Rc::default(),
         };
         (life, id)
@@ -161,9 +180,26 @@ impl Life {
         }
     }
 
+    /// Returns true if the plan has work fail that may hold what all tenants share.
+    fn may_end(&self) -> bool {
+        self.machine.plan.failing.is_some_and(|failing| failing.ends_machine())
+    }
+
+    /// The machine ended by a failure of the kernel.
+    fn end_machine(&mut self) {
+        gyre_object::forget_locks_held();
+        self.ended_in = self.machine.plan.failing.map(|failing| failing.resource);
+        self.has_crashed = true;
+        self.phase = Phase::Over;
+    }
+
     /// Starts the tenants.
     fn work(&mut self) -> Goal<'static> {
         let machine = &self.machine;
+        if machine.plan.failing.is_some() {
+            gyre_machine::select_core(0);
+            self.spawn(machine.failures.end_them(machine.clone()));
+        }
         self.before = alive(machine);
         let mut memory = std::mem::take(&mut self.memory).into_iter();
         self.tenants = (0..machine.activities.len())
@@ -222,6 +258,18 @@ impl Life {
         self.phase == Phase::Over
     }
 
+    fn failed_tenant(&self) -> Option<usize> {
+        let failures = self.machine.failures;
+        self.machine.activities.iter().position(|activity| failures.count(*activity) > 0)
+    }
+
+    fn reached(&self) -> Reached {
+        let failing = self.machine.plan.failing.map(|failing| failing.resource);
+        let failed = self.ended_in.or(failing.filter(|_| self.failed_tenant().is_some()));
+        let name = |resource: Resource| resource.engine_name();
+        Reached::new(worked(&self.machine).into_iter().map(name), failed.into_iter().map(name))
+    }
+
     /// Tells what it came to.
     ///
     /// # Panics
@@ -237,6 +285,8 @@ impl Life {
         End {
             image: if self.has_crashed { machine.disk.crash() } else { machine.disk.image() },
             has_crashed: self.has_crashed,
+            failed_tenant: self.failed_tenant(),
+            reached: self.reached(),
             has_failed: machine.disk.faults.get() > 0,
             memory: self.tenants.iter().map(promises).collect(),
             trace: instance.trace_hash(),
@@ -273,7 +323,7 @@ async fn direct(machine: Rc<Machine>, tenants: Vec<Rc<Tenant>>, is_ended: Rc<Cel
         check_shares(&machine, &before, &sent_bytes(&machine));
     }
     machine.end();
-    let is_idle = || tenants.iter().all(|tenant| tenant.busy.get() == 0) && machine.peer.is_silent();
+    let is_idle = || tenants.iter().all(|tenant| tenant.open_tasks() == 0) && machine.peer.is_silent();
     let open = || {
         let busy: Vec<usize> = tenants.iter().map(|tenant| tenant.busy.get()).collect();
         let (peer, sockets) = (&machine.peer, open_sockets(&machine));
@@ -286,7 +336,9 @@ async fn direct(machine: Rc<Machine>, tenants: Vec<Rc<Tenant>>, is_ended: Rc<Cel
     for tenant in &tenants {
         unmount(&machine, tenant).await;
     }
-    tenants.iter().for_each(|tenant| check_memory(&machine, tenant));
+    // Memory of work that failed stays on its tenant's bill.
+    let whole = tenants.iter().filter(|tenant| machine.failures.count(tenant.activity) == 0);
+    whole.for_each(|tenant| check_memory(&machine, tenant));
     tenants.iter().for_each(|tenant| check_tables(&machine, tenant));
     for activity in &machine.activities {
         let _ = machine.engine.kill(*activity).await;
@@ -313,6 +365,11 @@ fn open_sockets(machine: &Machine) -> Vec<u64> {
 
 async fn unmount(machine: &Machine, tenant: &Tenant) {
     let Some((server, client)) = *tenant.mounted.borrow() else { return };
+    if machine.failures.count(tenant.activity) > 0 {
+        // Gates may be lost with the work that failed: then its file system stays as it is.
+        let _ = within(UNMOUNT_NS_MAX, server.unmount()).await;
+        return;
+    }
     tenant.check_promises(client).await;
     let unmounted = server.unmount().await;
     assert!(unmounted.is_ok() || machine.plan.disk.is_faulty(), "tenant {}: {unmounted:?}", tenant.index);

@@ -13,6 +13,7 @@
 
 use crate::whole::card::{Card, Wire};
 use crate::whole::disk::{Disk, PATIENCE_MS};
+use crate::whole::failures::Failures;
 use crate::whole::peer::Peer;
 use crate::whole::plan::{Plan, address};
 use gyre_account::{Accounts, ActivityId, ActivityParams};
@@ -72,6 +73,8 @@ pub struct Machine {
     pub wire: Rc<Wire>,
     /// The peer.
     pub peer: Rc<Peer>,
+    /// Failures of the kernel, if the plan says so.
+    pub failures: &'static Failures,
     /// Moves cores, if the plan says so.
     pub mover: Rc<Mover>,
     /// Nothing new is to be begun.
@@ -123,6 +126,7 @@ impl Machine {
             disk,
             card,
             peer: Rc::new(Peer::new(wire.clone(), &plan, START_NS)),
+            failures: Failures::begin(engine, &activities, &plan),
             mover: Rc::new(Mover::new(engine, plan.seed, MOVES_FROM_NS, activities.clone())),
             activities,
             wire,
@@ -202,7 +206,8 @@ fn start_memory(
         payer: &tenant_of,
         providers: vec![
             port(Resource::FileCache, |cache, _, request| Box::pin(reclaim::serve(cache, request))),
-            port(Resource::Ext2, |_, systems, request| Box::pin(reclaim::serve(systems, request))),
+            // As in the kernel: they may be those of others than the one who asks.
+            port(Resource::Memory, |_, systems, request| Box::pin(reclaim::serve(systems, request))),
         ],
     };
     let budgets = activities.iter().zip(&plan.tenants).map(|(activity, tenant)| {

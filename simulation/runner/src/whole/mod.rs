@@ -10,6 +10,7 @@
 //!
 //! * [`plan`]: what a seed makes of the machine. [`machine`]: puts it together. [`disk`], [`card`], [`peer`]: outside.
 //! * [`tenant`] starts [`files`] and [`streams`]; [`promises`] knows what must be on a disk, [`exchange`] what must come over the wire.
+//! * [`failures`]: the kernel fails in work for a tenant.
 //! * [`life`]: from power on to a crash or an orderly end. [`run`]: the lives of a seed. [`checks`]: what must hold.
 //! * [`cells`]: cells as scripts.
 //! * [`instances`]: two machines in one world. [`zones`]: two instances that are linked.
@@ -21,6 +22,7 @@ mod disk;
 #[cfg(test)]
 mod disk_shares;
 mod exchange;
+mod failures;
 mod files;
 mod image;
 mod instances;

@@ -10,6 +10,7 @@
 //! Called by the worlds of `whole` only.
 
 use crate::arguments::Cores;
+use crate::whole::failures::Failing;
 use gyre_contract::boot::{
     Choice, Dispatch, Limits, Link, LogLevel, Machine, Metric, Neighbours, Orphans, Policy, ResourcePolicy, Restart,
     Root, Tenant, TenantKind, Way,
@@ -31,6 +32,8 @@ const CONTEST_EVERY: u64 = 8;
 const POLICY_EVERY: u64 = 5;
 /// One seed of so many has a SCSI disk.
 const SCSI_EVERY: u64 = 3;
+/// In one seed of so many the kernel fails.
+const FAILURE_EVERY: u64 = 2;
 /// How long a contest takes, ns.
 const CONTEST_NS: u64 = 60 * MS;
 
@@ -105,6 +108,8 @@ pub struct Plan {
     pub crash_ns: Option<u64>,
     /// Which tenant is killed, and when.
     pub kill: Option<(usize, u64)>,
+    /// The failure of the kernel in work for a tenant, if there is one.
+    pub failing: Option<Failing>,
     /// Its cores stay, or leave and come back.
     pub moving: Cores,
     /// The disk.
@@ -135,6 +140,7 @@ impl Plan {
             busy_ns,
             crash_ns: random.once_in(2).then(|| 2 * MS + random.below(busy_ns + 10 * MS)),
             kill,
+            failing: None,
             moving: Cores::Still,
             disk: disk(seed % SCSI_EVERY == 0, &mut random),
             wire: wire(seed, &mut random),
@@ -149,6 +155,21 @@ impl Plan {
     /// Returns the plan with cores that move, or stay.
     pub fn with(self, moving: Cores) -> Plan {
         Plan { moving, ..self }
+    }
+
+    /// Returns the plan with a failure of the kernel in work for a tenant, in each second seed: none of a contest. Each resource has its turn.
+    /// Nobody is killed then, and the machine stops only if the failure ends it, so that all others are seen to their end.
+    pub fn with_failure(self) -> Plan {
+        if self.seed % FAILURE_EVERY != 1 {
+            return self;
+        }
+        let failing = Failing::of(self.seed, self.seed / FAILURE_EVERY, &self);
+        Plan { failing: Some(failing), kill: None, crash_ns: None, ..self }
+    }
+
+    /// Returns true for the tenant whose end comes in the middle of this life, if it does.
+    pub fn ends_early(&self, index: usize) -> bool {
+        self.kill.is_some_and(|(killed, _)| killed == index) || self.failing.is_some_and(|one| one.tenant == index)
     }
 
     /// Returns true if tenants keep tasks on every core: then cores stay busy. In the other half of the seeds they leave.
@@ -201,7 +222,7 @@ impl Plan {
     /// Returns the plan of the machine after a crash: it starts again, and neither stops nor fails.
     pub fn after_crash(&self) -> Plan {
         let disk = DiskPlan { errors: 0, late: 0, ..self.disk };
-        Plan { crash_ns: None, kill: None, busy_ns: 3 * MS, disk, life: self.life + 1, ..self.clone() }
+        Plan { crash_ns: None, kill: None, failing: None, busy_ns: 3 * MS, disk, life: self.life + 1, ..self.clone() }
     }
 
     /// Returns the description as the kernel would get it.

@@ -1,13 +1,14 @@
 //! A seed: a life, and after a crash another one with what is left on the disk.
 
 use crate::arguments::Cores;
+use crate::reached::Reached;
 use crate::whole::image;
 use crate::whole::life::{End, live};
 use crate::whole::plan::Plan;
 use gyre_engine::simulate::Moves;
 
 /// The outcome of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Depends on every turn of every life.
     pub trace: u64,
@@ -23,11 +24,13 @@ pub struct Outcome {
     pub has_crashed: bool,
     /// Cores that left and came back.
     pub moves: Moves,
+    /// Resources that worked for tenants, and those whose work failed.
+    pub reached: Reached,
 }
 
 /// Returns the plan of a seed, for people.
 pub fn describe(seed: u64) -> String {
-    format!("{:?}", Plan::new(seed))
+    format!("{:?}", Plan::new(seed).with_failure())
 }
 
 /// Runs a seed.
@@ -35,11 +38,12 @@ pub fn describe(seed: u64) -> String {
 /// # Panics
 /// If an invariant does not hold; the message says which.
 pub fn run(seed: u64, cores: Cores) -> Outcome {
-    let plan = Plan::new(seed).with(cores);
+    let plan = Plan::new(seed).with(cores).with_failure();
     let image = image::disk(plan.tenants.iter().map(|tenant| tenant.block_bytes));
     let first = live(plan.clone(), image, Vec::new());
     let mut image = first.image.clone();
-    check_disk(&mut image, &plan, first.has_crashed || first.has_failed);
+    let is_hurt = |index| first.has_crashed || first.has_failed || first.failed_tenant == Some(index);
+    check_disk(&mut image, &plan, is_hurt);
     let mut outcome = Outcome::of(&first);
     if first.has_crashed {
         let memory = first.memory;
@@ -47,19 +51,19 @@ pub fn run(seed: u64, cores: Cores) -> Outcome {
         let handle = std::thread::spawn(move || live(again, image, memory));
         let second = handle.join().expect("the life after the crash holds");
         let mut image = second.image.clone();
-        check_disk(&mut image, &plan, false);
+        check_disk(&mut image, &plan, |_| false);
         outcome.add(&Outcome::of(&second));
     }
     outcome
 }
 
-/// Checks the file systems of a disk, and repairs them if they may be broken.
+/// Checks the file systems of a disk, and repairs those of tenants that may be broken.
 ///
 /// # Panics
 /// If one is broken that may not be.
-pub fn check_disk(image: &mut [u8], plan: &Plan, may_repair: bool) {
+pub fn check_disk(image: &mut [u8], plan: &Plan, may_repair: impl Fn(usize) -> bool) {
     for index in 0..plan.tenants.len() {
-        let checked = image::check(image, index, may_repair);
+        let checked = image::check(image, index, may_repair(index));
         assert!(checked.is_ok(), "file system of tenant {index}: {}", checked.unwrap_err());
     }
 }
@@ -74,6 +78,7 @@ impl Outcome {
             broken: end.ends.broken,
             has_crashed: end.has_crashed,
             moves: end.moves,
+            reached: end.reached.clone(),
         }
     }
 
@@ -83,6 +88,7 @@ impl Outcome {
         self.done += other.done;
         self.whole += other.whole;
         self.broken += other.broken;
+        self.reached.add(&other.reached);
         self.moves.left += other.moves.left;
         self.moves.busy += other.moves.busy;
         self.moves.joined += other.moves.joined;

@@ -200,7 +200,8 @@ impl Tenant {
         let plan = &self.machine.plan;
         let is_short = plan.tenants[self.index].memory_bytes < 1 << 20 && error == FileError::OutOfMemory;
         let is_killed = machine_killed(&self.machine, self.index) && error == FileError::Gone;
-        let may_fail = plan.disk.is_faulty() || is_short || is_killed || error == FileError::NoSpace;
+        let has_failed = self.machine.failures.count(self.activity) > 0;
+        let may_fail = has_failed || plan.disk.is_faulty() || is_short || is_killed || error == FileError::NoSpace;
         assert!(may_fail, "tenant {}: {error:?} from a disk that works", self.index);
         self.refused.set(self.refused.get() + 1);
     }
@@ -268,7 +269,7 @@ impl Tenant {
         let listener = match Listener::new(client, TENANT_PORT).await {
             Ok(listener) => listener,
             // Its end has reached the other core first.
-            Err(NetError::Gone) if self.is_killed() => return,
+            Err(NetError::Gone) if self.machine.plan.ends_early(self.index) => return,
             Err(error) => panic!("the port is free: {error:?}"),
         };
         self.machine.peer.served.borrow_mut()[self.index] =
@@ -288,9 +289,9 @@ impl Tenant {
         }
     }
 
-    /// True for the tenant that is killed at some time of this life.
-    fn is_killed(&self) -> bool {
-        self.machine.plan.kill.is_some_and(|(index, _)| index == self.index)
+    /// Tasks that have not ended, and are not lost with a failure.
+    pub fn open_tasks(&self) -> usize {
+        self.busy.get().saturating_sub(self.machine.failures.count(self.activity))
     }
 
     /// Makes the file that is served.
