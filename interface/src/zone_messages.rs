@@ -19,6 +19,7 @@
 //! | 10 `WishRefused` | words of text |
 //! | 11 `LinkOffer` | number of the peer, lot, hardware id of the peer's core, 1 for the end that is second |
 //! | 12 `LinkDown` | number of the peer |
+//! | 13 `LinkForget` | number of the peer |
 //! | 16 `DiskOffer` | lot, hardware id of the supervisor's core, disks |
 //! | 33 `Hello` | [`VERSION`] |
 //! | 34 `CoreGiven` | hardware id: the core waits in its box |
@@ -38,7 +39,7 @@ use gyre_line::Message;
 use gyre_machine::PciAddress;
 
 /// Grows with each change of the messages; said in `Hello`.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// A core, whichever the zone can spare.
 pub const ANY: u64 = u64::MAX;
 
@@ -89,6 +90,8 @@ pub enum ToZone {
     LinkOffer(LinkOffer),
     /// The peer of this number is gone: touch the lot of the link to it no more.
     LinkDown(u16),
+    /// You are not linked to the instance of this number any more: your card is the way to its addresses.
+    LinkForget(u16),
     /// Disks are served to you by this lot.
     DiskOffer(DiskOffer),
 }
@@ -261,6 +264,7 @@ impl ToZone {
             ToZone::WishRefused(Keeper(words)) => return Message { kind: 10, token, words, ..Message::default() },
             ToZone::LinkOffer(offer) => return Message { kind: 11, token, words: offer.words(), ..Message::default() },
             ToZone::LinkDown(peer) => (12, [u64::from(peer), 0, 0]),
+            ToZone::LinkForget(peer) => (13, [u64::from(peer), 0, 0]),
             ToZone::DiskOffer(DiskOffer { lot, core, disks }) => (16, [lot, u64::from(core), u64::from(disks)]),
         };
         line(kind, token, words)
@@ -284,6 +288,7 @@ impl ToZone {
             10 => ToZone::WishRefused(Keeper(message.words)),
             11 => ToZone::LinkOffer(LinkOffer::of(message.words)?),
             12 => ToZone::LinkDown(u16::try_from(first).ok()?),
+            13 => ToZone::LinkForget(u16::try_from(first).ok()?),
             16 => ToZone::DiskOffer(DiskOffer { lot: first, core: small(second)?, disks: u16::try_from(third).ok()? }),
             _ => return None,
         })
@@ -459,6 +464,7 @@ mod tests {
             ToZone::LinkOffer(LinkOffer { peer: 8, lot: 2047, core: 254, end: LinkEnd::Second }),
             ToZone::LinkOffer(LinkOffer { peer: 0, lot: 0, core: 0, end: LinkEnd::First }),
             ToZone::LinkDown(8),
+            ToZone::LinkForget(8),
             ToZone::DiskOffer(DiskOffer { lot: 2047, core: 254, disks: 3 }),
         ];
         for message in to {

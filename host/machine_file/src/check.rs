@@ -133,17 +133,19 @@ pub(super) fn check(path: &Path, mut file: raw::File) -> Result<Description, Vec
     neighbours::set(&mut checker, &file, &mut made);
     let disk = file.disk.as_ref().map(|raw| disk(&mut checker, raw));
     let prices = file.prices.as_ref().map(|raw| prices::read(&mut checker, raw));
-    let owners = [None].into_iter().chain(file.zone.iter().map(Some));
-    let owners: Vec<_> = owners.map(|zone| zones::owners(&mut checker, zone)).collect();
+    let raws = || [None].into_iter().chain(file.zone.iter().map(Some));
+    let owners: Vec<_> = raws().map(|zone| zones::owners(&mut checker, zone)).collect();
     let spare_disks = |machine: &Machine| {
         let first = machine.tenants.len().saturating_sub(machine.places.into());
         spares::disks(machine.tenants.get(first..).unwrap_or_default())
     };
     let mut places = Places::new();
-    let mut instances = made.into_iter().zip(owners).map(|((mut machine, tenants), owners)| {
+    let mut instances = made.into_iter().zip(owners).zip(raws()).map(|(((mut machine, tenants), owners), zone)| {
         machine.link.way = owners.way();
-        let devices = places.of(&tenants, disk.as_ref(), spare_disks(&machine), owners);
-        ZonePart { machine, tenants, devices }
+        let spares =
+            spare_disks(&machine).saturating_add(zone.map_or(0, |zone| zones::places_for_volumes(&file, zone)));
+        let devices = places.of(&tenants, disk.as_ref(), spares, owners);
+        ZonePart { machine, tenants, devices, links: zone.and_then(zones::named_links) }
     });
     // The first part is always there.
     let Some(mut first) = instances.next() else { return Err(checker.problems) };

@@ -99,6 +99,8 @@ pub struct ZonePart {
     pub tenants: Vec<HostTenant>,
     /// Its PCI functions.
     pub devices: Devices,
+    /// The instances to which its `links` name it linked; `None` without that key: it is linked to all.
+    pub links: Option<Vec<String>>,
 }
 
 /// One disk with a partition for each tenant.

@@ -25,7 +25,7 @@ pub struct Devices {
     pub card: Option<DeviceAddress>,
     /// Its disks in the order of its tenants, or the one that they share; then their volumes, then those of spare places.
     pub disks: Vec<DeviceAddress>,
-    /// Disks of its tenants that the supervisor has and serves to it, in the order of its tenants.
+    /// Disks of its tenants that the supervisor has and serves to it, in the same order.
     pub served: Vec<DeviceAddress>,
     /// Functions that the file names.
     pub others: Vec<DeviceAddress>,
@@ -35,6 +35,11 @@ impl Devices {
     /// Returns all that are its own: card, disks, others.
     pub fn all(&self) -> impl Iterator<Item = DeviceAddress> + '_ {
         self.card.into_iter().chain(self.disks.iter().copied()).chain(self.others.iter().copied())
+    }
+
+    /// Returns the disks of its tenants and their volumes, whosever they are: its own, or served to it.
+    pub fn tenants_disks(&self) -> impl Iterator<Item = DeviceAddress> + '_ {
+        self.disks.iter().chain(&self.served).copied()
     }
 }
 

@@ -69,6 +69,10 @@ pub(super) struct Supervisor {
     pub(super) spare_zones: Option<At<i64>>,
     #[serde(rename = "spare-zone-tenants")]
     pub(super) spare_zone_tenants: Option<At<i64>>,
+    #[serde(rename = "spare-zone-volumes")]
+    pub(super) spare_zone_volumes: Option<At<i64>>,
+    #[serde(rename = "spare-zone-disks")]
+    pub(super) spare_zone_disks: Option<At<String>>,
 }
 
 #[derive(Deserialize)]

@@ -26,7 +26,8 @@ use gyre_contract::{
     address,
     zones::{NAME_BYTES_MAX, NAMES_TAKEN, Protection, Restart, ZONES_MAX, Zone, is_name},
 };
-pub(super) use places::{expand, tenants as places_for_tenants};
+pub(super) use links::named as named_links;
+pub(super) use places::{expand, tenants as places_for_tenants, volumes as places_for_volumes};
 pub(super) use served::{number as number_served, owners};
 pub(super) use sizes::{Split, split};
 

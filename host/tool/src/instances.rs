@@ -22,6 +22,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
     lifeline::Life,
     module,
+    places::Filled,
     project::Project,
 };
 
@@ -33,13 +34,19 @@ const FILE: &str = "instances.json";
 const SEPARATOR: char = ':';
 
 /// One kernel instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     /// The zone; none for the supervisor, and for a machine without zones.
     pub zone: Option<String>,
     /// The place that the zone has, or that is vacant for one: its agent has the place's socket. None for those that the machine was started with.
     #[serde(default)]
     pub place: Option<String>,
+    /// The disks that it has in its place.
+    #[serde(default)]
+    pub disks: Vec<Filled>,
+    /// The instances to which its `links` name it linked, if it came with that key.
+    #[serde(default)]
+    pub links: Option<Vec<String>>,
     /// Its tenants with their shares, the system tenant first.
     pub tenants: Vec<(String, u32)>,
 }
@@ -60,6 +67,14 @@ pub fn full_name(zone: Option<&str>, tenant: &str) -> String {
     }
 }
 
+impl Instance {
+    /// Describes a zone that came.
+    pub fn of_comer(zone: &str, machine: &Machine, disks: Vec<Filled>, links: Option<Vec<String>>) -> Self {
+        let tenants = tenants(machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect();
+        Self { zone: Some(zone.to_owned()), place: None, disks, links, tenants }
+    }
+}
+
 /// Returns the tenants of an instance, without its spare places.
 fn tenants(machine: &Machine) -> impl Iterator<Item = &Tenant> {
     machine.tenants.iter().take(machine.tenants.len().saturating_sub(machine.places.into()))
@@ -73,6 +88,7 @@ impl Instances {
             zone: instance.zone.map(str::to_owned),
             place: instance.zone.filter(|name| place(name)).map(str::to_owned),
             tenants: tenants(instance.machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
+            ..Instance::default()
         });
         Self { folder: folder.to_owned(), all: all.collect() }
     }
@@ -96,14 +112,24 @@ impl Instances {
         Ok(Self { folder: folder.to_owned(), all })
     }
 
+    /// Returns the one that has a place.
+    pub fn at_place(&self, place: &str) -> Option<&Instance> {
+        self.all.iter().find(|instance| instance.place.as_deref() == Some(place))
+    }
+
+    /// Returns whether an instance that came wants a link to a zone; others have theirs from the start.
+    pub fn wants(&self, name: &str, zone: &str) -> bool {
+        let own = self.all.iter().find(|instance| instance.zone.as_deref() == Some(name));
+        own.and_then(|own| own.links.as_ref()).is_none_or(|links| links.iter().any(|link| link == zone))
+    }
+
     /// Notes which zone has a place now, and writes the list.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn take_place(&mut self, place: &str, zone: &str, machine: &Machine) -> Result<()> {
+    pub fn take_place(&mut self, place: &str, comer: Instance) -> Result<()> {
         if let Some(own) = self.all.iter_mut().find(|instance| instance.place.as_deref() == Some(place)) {
-            own.zone = Some(zone.to_owned());
-            own.tenants = tenants(machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect();
+            *own = Instance { place: Some(place.to_owned()), ..comer };
         }
         self.write()
     }
@@ -260,8 +286,8 @@ mod tests {
     fn two_zones() -> Instances {
         let of = |zone: Option<&str>, tenants: &[&str]| Instance {
             zone: zone.map(str::to_owned),
-            place: None,
             tenants: tenants.iter().map(|name| ((*name).to_owned(), 1)).collect(),
+            ..Instance::default()
         };
         let all = vec![of(None, &["system"]), of(Some("a"), &["system", "gold"]), of(Some("b"), &["system", "silver"])];
         Instances { folder: PathBuf::from("/nowhere"), all }
@@ -300,7 +326,8 @@ mod tests {
         let text = "cores = 2\n[image.a]\n[[zone]]\nname = \"late\"\nmemory = \"64 MiB\"\n\
             [[tenant]]\nname = \"tin\"\nzone = \"late\"\nshare = 3\nimage = \"a\"\n";
         let described = gyre_machine_file::parse(late, text).unwrap();
-        all.take_place("spare-1", "late", &described.zones[0].machine).unwrap();
+        let comer = Instance::of_comer("late", &described.zones[0].machine, vec![], None);
+        all.take_place("spare-1", comer).unwrap();
         let read = Instances::read(folder.path()).unwrap();
         assert_eq!(read.of_tenant("tin").unwrap().0.name(), "zone-spare-1.sock");
         assert_eq!(read.of_zone("late").unwrap().name(), "zone-spare-1.sock");

@@ -26,11 +26,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     failure::{Context as _, Failure, Result},
+    held_file::HeldFile,
     image, ui,
 };
 
 /// The size that the machine sees of each place's disk; the file has the size of what is in it.
 const DISK_BYTES: u64 = 64 << 30;
+/// The size that the machine sees of each disk for a volume of a zone that comes: the largest that a volume can have.
+const VOLUME_BYTES: u64 = 1 << 40;
 const FILE: &str = "places.json";
 const JOURNAL: &str = "adding.json";
 const START: &str = "place-";
@@ -52,45 +55,80 @@ struct Entry {
 /// When the host's disk is full.
 pub fn make_disks(folder: &Path, description: &Description) -> Result<Vec<PathBuf>> {
     settle(folder, None)?;
-    (0..description.spare_disks()).map(|place| make_disk(&disk(folder, place))).collect()
+    (0..description.spare_disks()).map(|place| make_disk(&disk(folder, place), DISK_BYTES)).collect()
 }
 
-fn make_disk(path: &Path) -> Result<PathBuf> {
+fn make_disk(path: &Path, bytes: u64) -> Result<PathBuf> {
     let cannot = || format!("cannot write {}", path.display());
     // The file may be a tenant's disk by its other name: this name goes, not what is in it.
     let _ = std::fs::remove_file(path);
-    File::create(path).and_then(|file| file.set_len(DISK_BYTES)).context(cannot)?;
+    File::create(path).and_then(|file| file.set_len(bytes)).context(cannot)?;
     Ok(path.to_owned())
 }
 
-/// Makes an empty disk for each tenant of a place for a zone; those of the last run go.
+/// A disk that a zone has in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filled {
+    /// The number of the place's disk: those for tenants come before those for volumes.
+    pub number: usize,
+    /// The tenant's disk, or the volume.
+    pub path: PathBuf,
+}
+
+/// The empty disks of a place for a zone.
+pub struct ZoneDisks {
+    /// For tenants.
+    pub roots: Vec<PathBuf>,
+    /// For volumes. `gyre run` holds these files: a volume that becomes one of them is in use.
+    pub volumes: Vec<(PathBuf, HeldFile)>,
+}
+
+/// Makes an empty disk for each tenant of a place for a zone, and for each volume; those of the last run go.
 ///
 /// # Errors
 /// When the host's disk is full.
-pub fn make_zone_disks(folder: &Path, place: &str, count: usize) -> Result<Vec<PathBuf>> {
-    (0..count).map(|number| make_disk(&zone_disk(folder, place, number))).collect()
+pub fn make_zone_disks(folder: &Path, place: &str, roots: usize, volumes: usize) -> Result<ZoneDisks> {
+    let make = |number: usize, bytes| make_disk(&zone_disk(folder, place, number), bytes);
+    let held = |path: PathBuf| {
+        let file = File::open(&path).context(|| format!("cannot open {}", path.display()))?;
+        let held = HeldFile::take(file).ok_or_else(|| Failure::new(format!("{} is in use", path.display())))?;
+        Ok((path, held))
+    };
+    Ok(ZoneDisks {
+        roots: (0..roots).map(|number| make(number, DISK_BYTES)).collect::<Result<_>>()?,
+        volumes: (roots..roots + volumes).map(|number| held(make(number, VOLUME_BYTES)?)).collect::<Result<_>>()?,
+    })
+}
+
+/// Returns whether a volume is the disk of this number in a place: the zone there has it.
+pub fn has(folder: &Path, place: &str, disk: &Filled) -> bool {
+    is_same(&zone_disk(folder, place, disk.number), &disk.path)
 }
 
 fn zone_disk(folder: &Path, place: &str, number: usize) -> PathBuf {
     folder.join(format!("{START}{place}-{}.{ENDING}", number + 1))
 }
 
-/// Copies the disks of a zone into those of its place, and makes the place's files the zone's disks too, by their second names. Who had them before
-/// keeps what was on them. A disk that is the place's already is left alone.
+/// Copies the disks and volumes of a zone into the disks of its place, and makes the place's files those too, by their second names. Who had them
+/// before keeps what was on them, in a file of its own. A disk that is the place's already is left alone.
 ///
 /// It may be interrupted at any step: the zone does not run, and a name leads to the disk before or after, which hold the same.
 ///
 /// # Errors
-/// When the host's disk is full.
-pub fn fill_zone(folder: &Path, place: &str, disks: &[PathBuf]) -> Result<()> {
-    for (number, disk) in disks.iter().enumerate() {
+/// When the host's disk is full, or the volumes in their folder are on another file system.
+pub fn fill_zone(folder: &Path, volumes: &Path, place: &str, disks: &[Filled]) -> Result<()> {
+    for number in (0..).take_while(|number| zone_disk(folder, place, *number).exists()) {
         let own = zone_disk(folder, place, number);
-        if is_same(&own, disk) {
+        let wanted = disks.iter().find(|disk| disk.number == number);
+        if wanted.is_some_and(|wanted| is_same(&own, &wanted.path)) {
             continue;
         }
-        part(folder, &own)?;
-        image::copy_for(disk, &own)?;
-        name(&own, disk)?;
+        part(volumes, &own)?;
+        if let Some(wanted) = wanted {
+            part(folder, &own)?;
+            image::copy_for(&wanted.path, &own)?;
+            name(&own, &wanted.path)?;
+        }
     }
     Ok(())
 }
@@ -166,7 +204,7 @@ pub fn fill(folder: &Path, place: usize, tenant: &str) -> Result<()> {
     write_journal(folder, &all)
 }
 
-/// Gives a file of its own to each tenant whose disk is that of a place, by its second name.
+/// Gives a file of its own to each tenant and volume in a folder whose disk is that of a place, by its second name.
 fn part(folder: &Path, place: &Path) -> Result<()> {
     let cannot = || format!("cannot read {}", folder.display());
     let own = std::fs::metadata(place).context(cannot)?;
@@ -174,7 +212,7 @@ fn part(folder: &Path, place: &Path) -> Result<()> {
         let path = entry.context(cannot)?.path();
         let is_other_name =
             std::fs::metadata(&path).is_ok_and(|data| (data.dev(), data.ino()) == (own.dev(), own.ino()));
-        if path.extension().is_some_and(|ending| ending == "ext2") && is_other_name {
+        if is_other_name && !is_disk(&path) {
             let copy = path.with_extension("new");
             let _ = std::fs::remove_file(&copy);
             image::copy_for(&path, &copy)?;
@@ -274,11 +312,12 @@ pub fn too_few(wanted: usize, vacant: usize) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held_file;
 
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(disk_of(folder.path(), "late"), "the image").unwrap();
-        make_disk(&disk(folder.path(), 0)).unwrap();
+        make_disk(&disk(folder.path(), 0), DISK_BYTES).unwrap();
         fill(folder.path(), 0, "late").unwrap();
         folder
     }
@@ -293,7 +332,7 @@ mod tests {
         adopt_all(folder.path()).unwrap();
         std::fs::write(disk(folder.path(), 0), "letters").unwrap();
         assert_eq!(text(&disk_of(folder.path(), "late")), "letters");
-        make_disk(&disk(folder.path(), 0)).unwrap();
+        make_disk(&disk(folder.path(), 0), DISK_BYTES).unwrap();
         assert_eq!(text(&disk_of(folder.path(), "late")), "letters", "the next run has new places");
     }
 
@@ -319,23 +358,61 @@ mod tests {
         assert_eq!((text(&opened), text(&disk_of(folder.path(), "next"))), ("letters".into(), "another image".into()));
     }
 
+    /// The disks of a zone, from the first of its place on.
+    fn filled(paths: &[&PathBuf]) -> Vec<Filled> {
+        paths.iter().enumerate().map(|(number, path)| Filled { number, path: path.to_path_buf() }).collect()
+    }
+
     #[test]
     fn the_disks_of_a_zone_become_those_of_its_place_and_stay_if_it_comes_again() {
         let folder = tempfile::tempdir().unwrap();
-        let place = make_zone_disks(folder.path(), "spare-1", 2).unwrap();
+        let place = make_zone_disks(folder.path(), "spare-1", 2, 0).unwrap().roots;
         assert!(place.iter().all(|disk| is_disk(disk)));
-        let (tin, zinc) = (disk_of(folder.path(), "tin"), disk_of(folder.path(), "zinc"));
+        let (tin, zinc) = (disk_of(folder.path(), "tin"), folder.path().join("zone-other.disk"));
         std::fs::write(&tin, "tin's image").unwrap();
         std::fs::write(&zinc, "zinc's image").unwrap();
         let opened = inode(&place[0]);
-        fill_zone(folder.path(), "spare-1", &[tin.clone(), zinc.clone()]).unwrap();
+        let fill = |disks: &[&PathBuf]| fill_zone(folder.path(), folder.path(), "spare-1", &filled(disks)).unwrap();
+        fill(&[&tin, &zinc]);
         assert_eq!((inode(&place[0]), inode(&tin), text(&place[1])), (opened, opened, "zinc's image".into()));
         std::fs::write(&place[0], "letters").unwrap();
-        fill_zone(folder.path(), "spare-1", &[tin.clone()]).unwrap();
+        fill(&[&tin]);
         assert_eq!(text(&tin), "letters", "its own disk");
-        // Another tenant in the first place: who had it keeps its letters.
-        fill_zone(folder.path(), "spare-1", &[zinc]).unwrap();
+        // Another tenant in the first place: who had it keeps its letters, and so does a disk that several share.
+        fill(&[&zinc]);
         assert_eq!((text(&tin), text(&place[0]), inode(&place[0])), ("letters".into(), "zinc's image".into(), opened));
+        fill(&[&tin]);
+        assert_eq!((text(&zinc), text(&place[0])), ("zinc's image".into(), "letters".into()));
+    }
+
+    #[test]
+    fn a_volume_is_in_use_as_long_as_it_is_a_places_and_has_its_data_then() {
+        let (folder, all) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in(".").unwrap());
+        let (folder, volumes) = (folder.path(), all.path());
+        // On one file system, as a project has them.
+        let folder = &volumes.join(folder.file_name().unwrap());
+        std::fs::create_dir(folder).unwrap();
+        let place = make_zone_disks(folder, "spare-1", 1, 1).unwrap();
+        let opened = &place.volumes[0].0;
+        assert_eq!(std::fs::metadata(opened).unwrap().len(), VOLUME_BYTES);
+        let (data, other) = (volumes.join("data.ext2"), volumes.join("other.ext2"));
+        std::fs::write(&data, "letters").unwrap();
+        std::fs::write(&other, "numbers").unwrap();
+        let of = |path: &Path| Filled { number: 1, path: path.to_owned() };
+        let fill = |disks: &[Filled]| fill_zone(folder, volumes, "spare-1", disks).unwrap();
+        fill(&[of(&data)]);
+        assert!(held_file::is_held(&data) && has(folder, "spare-1", &of(&data)) && !held_file::is_held(&other));
+        std::fs::write(opened, "more letters").unwrap();
+        fill(&[of(&other)]);
+        assert_eq!((text(&data).as_str(), text(opened).as_str()), ("more letters", "numbers"));
+        assert!(!held_file::is_held(&data) && held_file::is_held(&other));
+        // A zone without volumes: the volume is nobody's.
+        fill(&[]);
+        assert!(!held_file::is_held(&other) && !has(folder, "spare-1", &of(&other)));
+        assert_ne!(inode(&other), inode(opened));
+        fill(&[of(&data)]);
+        drop(place);
+        assert!(!held_file::is_held(&data), "the run has ended");
     }
 
     fn inode(path: &Path) -> u64 {

@@ -8,7 +8,7 @@
 //! The other parts prepare or serve one thing each: disks, consoles, names, ports, programs.
 
 mod boot;
-mod consoles;
+pub mod consoles;
 pub mod control;
 mod detached;
 pub mod disks;

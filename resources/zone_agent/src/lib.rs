@@ -66,6 +66,8 @@ pub trait Home: Sync + 'static {
     fn join_link(&'static self, offer: LinkOffer) -> Work<()>;
     /// Touches the memory of the link to this instance no more.
     fn leave_link(&'static self, peer: u16) -> Work<()>;
+    /// Forgets the link to this instance: the card is the way to its addresses.
+    fn forget_link(&'static self, peer: u16) -> Work<()>;
     /// Takes disks into use that the supervisor serves, once.
     fn join_disks(&'static self, offer: DiskOffer) -> Work<()>;
     /// Returns the zone's own figures.
@@ -225,6 +227,7 @@ impl Agent {
             ToZone::FiguresAsk => one(home.figures().await.map(FromZone::Figures)),
             ToZone::LinkOffer(offer) => taken(home.join_link(offer).await),
             ToZone::LinkDown(peer) => taken(home.leave_link(peer).await),
+            ToZone::LinkForget(peer) => taken(home.forget_link(peer).await),
             ToZone::DiskOffer(offer) => taken(home.join_disks(offer).await),
             ToZone::WishDone | ToZone::WishRefused(_) => Vec::new(),
         }

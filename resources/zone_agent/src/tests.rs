@@ -76,6 +76,10 @@ impl Home for Kernel {
         done(Err(Reason::NotMine))
     }
 
+    fn forget_link(&'static self, _peer: u16) -> Work<()> {
+        done(Err(Reason::NotMine))
+    }
+
     fn join_disks(&'static self, _offer: gyre_interface::zone_messages::DiskOffer) -> Work<()> {
         done(Ok(()))
     }

@@ -65,11 +65,11 @@ impl Zones {
             return Err(Refusal::State { zone: zone.name.clone(), state: known.state });
         }
         check(slot, zone).map_err(invalid)?;
+        self.check_links(place, zone)?;
         let bytes = Staged::take(&mut self.staged.lock(), module);
         let bytes = bytes.ok_or_else(|| invalid("its boot module was not handed over whole".into()))?;
         check_module(&bytes).map_err(invalid)?;
-        let first = slot.first;
-        let zone = Zone { links: first.links.clone(), is_place: true, starts: false, ..zone.clone() };
+        let zone = Zone { is_place: true, starts: false, ..zone.clone() };
         self.machine.rename(place, &zone.name);
         let described = slot.describe(Arc::new(Described { zone, module: Some(bytes) }));
         slot.set_state(State::Absent);
@@ -87,6 +87,12 @@ impl Zones {
             false => Ok(()),
         }
     }
+
+    /// A zone is linked to instances to which its place has links; it names those with a higher number too.
+    fn check_links(&self, place: usize, zone: &Zone) -> Result<(), Refusal> {
+        let strange = zone.links.iter().find(|peer| !self.can_link(place, **peer));
+        strange.map_or(Ok(()), |peer| Err(invalid(alloc::format!("the place has no link to instance {peer}"))))
+    }
 }
 
 /// Checks what a description says of a zone in a place.
@@ -95,7 +101,11 @@ fn check(slot: &Slot, zone: &Zone) -> Result<(), String> {
     if let Some(other) = zone.devices.iter().find(|device| !place.devices.contains(device)) {
         return Err(alloc::format!("device {other} is not the place's"));
     }
+    if let Some(other) = zone.disks.iter().find(|disk| !place.disks.contains(disk)) {
+        return Err(alloc::format!("disk {other} of the supervisor is not the place's"));
+    }
     let is_twice = |(at, device)| zone.devices.iter().skip(at).skip(1).any(|other: &_| other == device);
+    let is_served_twice = |(at, disk)| zone.disks.iter().skip(at).skip(1).any(|other: &u16| other == disk);
     match () {
         () if zone.devices.iter().enumerate().any(is_twice) => Err("a device is named twice".into()),
         () if zone.cores == 0 || zone.cores_max < zone.cores || zone.cores_max > CORES_MAX => {
@@ -105,9 +115,7 @@ fn check(slot: &Slot, zone: &Zone) -> Result<(), String> {
             Err(alloc::format!("memory comes in lots of {LOT_BYTES} bytes, not {}", zone.memory_bytes))
         }
         () if !PATIENCE_MS.contains(&zone.patience_ms) => Err("patience is 100 ms to 1 h".into()),
-        () if !zone.disks.is_empty() => {
-            Err("the supervisor serves disks only to zones that it was started with".into())
-        }
+        () if zone.disks.iter().enumerate().any(is_served_twice) => Err("a disk is named twice".into()),
         () if !zone.lends_to.is_empty() => Err("a zone that comes lends to none".into()),
         () => Ok(()),
     }

@@ -8,6 +8,9 @@
 //! A task for each pair, in the name of the zone with the higher number. The lot is taken from the pool when both ends stand for the first
 //! time; the supervisor holds it from then on for this link alone, so that whatever an end still maps or writes is nobody else's.
 //!
+//! A zone that came is linked to those alone that its description names ([`Zones::is_wanted`]). An end that was linked to its place before
+//! forgets that link then: the card is the way to its addresses again.
+//!
 //! An end that does not take the link, or does not say that it let go, is left alone until it is made again: the memory is made empty only
 //! when nobody uses it.
 //!
@@ -21,7 +24,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use gyre_contract::zones::{Deed, State};
 use gyre_interface::leases::{Holder, LeaseError, Wish};
-use gyre_interface::zone_messages::{LinkEnd, LinkOffer, ToZone};
+use gyre_interface::zone_messages::{LinkEnd, LinkOffer, Reason, ToZone};
 use gyre_interface::zones::By;
 use gyre_message::{select, sleep_ns};
 
@@ -48,6 +51,8 @@ pub trait Wires: Sync + 'static {
     fn join(&self, offer: LinkOffer) -> Result<(), Fault>;
     /// Takes it out of use.
     fn leave(&self, peer: u16);
+    /// Takes it out of use for good: the card is the way to the peer's addresses.
+    fn forget(&self, peer: u16);
     /// Opens the wall of a zone for the memory of a link, and for the bell of its other end. A zone without a wall has both.
     ///
     /// # Errors
@@ -70,6 +75,14 @@ struct Being {
     made: u32,
 }
 
+/// The next thing for a pair of which both live.
+enum Turn {
+    /// They are linked.
+    Link([Being; 2]),
+    /// They were in a life before, and are not to be in this one.
+    Part([Being; 2]),
+}
+
 impl Zones {
     /// Starts the links of the description. Called once, when the zones' watches start.
     pub(crate) fn start_links(&'static self) {
@@ -89,9 +102,20 @@ impl Zones {
     /// Links a pair whenever both live, for ever.
     async fn keep_linked(&self, pair: Pair) {
         let (mut lot, mut stuck): (Option<u64>, Vec<Being>) = (None, Vec::new());
+        let mut parted: Option<[Being; 2]> = None;
         loop {
-            let are_good = |both: &[Being; 2]| both.iter().all(|one| !stuck.contains(one));
-            let beings = self.until(pair, || self.beings(pair).filter(are_good)).await;
+            let turn = |beings: [Being; 2]| match self.is_wanted(pair) {
+                true => beings.iter().all(|one| !stuck.contains(one)).then_some(Turn::Link(beings)),
+                false => (lot.is_some() && parted != Some(beings)).then_some(Turn::Part(beings)),
+            };
+            let beings = match self.until(pair, || self.beings(pair).and_then(turn)).await {
+                Turn::Link(beings) => beings,
+                Turn::Part(beings) => {
+                    self.part(pair, beings).await;
+                    parted = Some(beings);
+                    continue;
+                }
+            };
             if lot.is_none() {
                 lot = self.take_lot(pair).await;
             }
@@ -133,6 +157,23 @@ impl Zones {
             }
         }
         stuck
+    }
+
+    /// Lets ends forget a link of an earlier life; those that never had it have nothing to forget.
+    async fn part(&self, pair: Pair, beings: [Being; 2]) {
+        for being in beings {
+            let peer = pair.other(being.number);
+            let Some(place) = place_of(being.number) else {
+                self.wires.forget(peer);
+                continue;
+            };
+            // one whose description lacks this neighbour has no such link
+            let is_well = |failure: &Failure| matches!(failure, Failure::Refused(Reason::NotMine) | Failure::Dead);
+            let answer = self.offer(place, ToZone::LinkForget(peer), ANSWER_MS).await;
+            if let Some(failure) = answer.err().filter(|failure| !is_well(failure)) {
+                log::warn!("{}: {} does not forget it: {failure}", self.title(pair), self.instance_name(being.number));
+            }
+        }
     }
 
     /// Takes a lot for a link from the pool, in the supervisor's name.
@@ -204,6 +245,23 @@ impl Zones {
                 (None, None) => core::future::pending().await,
             }
         }
+    }
+
+    /// Returns true if both ends want the link: a zone of the description has those of the description, one that came those that it names.
+    fn is_wanted(&self, pair: Pair) -> bool {
+        let [first, second] = pair.ends;
+        self.wants(first, second) && self.wants(second, first)
+    }
+
+    fn wants(&self, number: u16, peer: u16) -> bool {
+        let slot = place_of(number).and_then(|place| self.slots.get(place)).filter(|slot| slot.first.is_place);
+        slot.is_none_or(|slot| slot.described().zone.links.contains(&peer))
+    }
+
+    /// Returns true if the description has a link between a place and an instance.
+    pub(crate) fn can_link(&self, place: usize, peer: u16) -> bool {
+        let has = |place: usize, peer: u16| self.slots.get(place).is_some_and(|slot| slot.first.links.contains(&peer));
+        has(place, peer) || place_of(peer).is_some_and(|other| has(other, number_of(place)))
     }
 
     fn beings(&self, pair: Pair) -> Option<[Being; 2]> {

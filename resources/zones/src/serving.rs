@@ -19,7 +19,7 @@ use crate::views::Adjustment;
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
-use gyre_contract::zones::{Deed, State};
+use gyre_contract::zones::{Deed, State, Zone};
 use gyre_interface::leases::{Holder, LeaseError, Lots, Parts, Wish};
 use gyre_interface::zone_messages::{DiskOffer, ToZone};
 use gyre_interface::zones::By;
@@ -38,12 +38,12 @@ pub type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// The back ends of disks, as the resource of zones needs them.
 pub trait BackEnds: Sync + 'static {
-    /// Makes a lot ready that nobody uses, opens the zone's wall for it, and begins to serve the zone's disks there in the activity that
-    /// asks. Answers how many they are, and the hardware id of the core that the zone rings.
+    /// Makes a lot ready that nobody uses, opens the zone's wall for it, and begins to serve the disks of its description there in the activity
+    /// that asks. Answers how many they are, and the hardware id of the core that the zone rings.
     ///
     /// # Errors
     /// [`Fault`]: a disk does not work, or the lot cannot be reached. Nothing is served then.
-    fn begin(&'static self, zone: usize, lot: u64) -> Work<Result<(u16, u32), Fault>>;
+    fn begin(&'static self, zone: usize, description: Zone, lot: u64) -> Work<Result<(u16, u32), Fault>>;
     /// Ends that. Comes back when nothing reaches the lot any more.
     fn end(&'static self, zone: usize) -> Work<()>;
 }
@@ -57,7 +57,7 @@ enum Next {
 }
 
 impl Zones {
-    /// Starts the tasks of zones with served disks. Called once, when the zones' watches start.
+    /// Starts the tasks of zones with served disks, and of places that have such disks for whoever comes. Called once, when the zones' watches start.
     pub(crate) fn start_serving(&'static self) {
         for (place, slot) in self.slots.iter().enumerate().filter(|(_, slot)| !slot.first.disks.is_empty()) {
             let core = gyre_machine::core_index();
@@ -91,10 +91,11 @@ impl Zones {
     async fn next_of(&self, place: usize, lot: Option<u64>) -> Next {
         let Some(slot) = self.slots.get(place) else { return core::future::pending().await };
         let look = || {
+            let is_served = !slot.described().zone.disks.is_empty();
             let inner = slot.inner.lock();
             let is_gone = inner.presence == Presence::Gone && inner.known.parts.is_empty();
             match inner.known.state {
-                State::Running => Some(Next::Stands(inner.created)),
+                State::Running if is_served => Some(Next::Stands(inner.created)),
                 _ if is_gone => lot.map(Next::Gone),
                 _ => None,
             }
@@ -112,7 +113,8 @@ impl Zones {
     async fn serve_once(&'static self, place: usize, instance: u32, lot: u64) {
         let (Some(slot), begun_ns) = (self.slots.get(place), now_ns()) else { return };
         let name = self.name_of(place);
-        match self.back_ends.begin(place, lot).await {
+        let description = slot.described().zone.clone();
+        match self.back_ends.begin(place, description, lot).await {
             Ok((disks, core)) => {
                 let offer = DiskOffer { lot, core, disks };
                 match self.offer(place, ToZone::DiskOffer(offer), ANSWER_MS).await {

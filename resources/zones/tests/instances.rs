@@ -222,7 +222,12 @@ impl Instances for Machine {
 }
 
 impl BackEnds for Machine {
-    fn begin(&'static self, _zone: usize, _lot: u64) -> gyre_zones::Work<Result<(u16, u32), Fault>> {
+    fn begin(
+        &'static self,
+        _zone: usize,
+        _description: Zone,
+        _lot: u64,
+    ) -> gyre_zones::Work<Result<(u16, u32), Fault>> {
         Box::pin(async { Err(Fault("the supervisor serves no disks".into())) })
     }
 
@@ -250,6 +255,8 @@ impl Wires for Machine {
     }
 
     fn leave(&self, _peer: u16) {}
+
+    fn forget(&self, _peer: u16) {}
 
     fn open(&self, _zone: usize, _offer: LinkOffer) -> Result<(), Fault> {
         Ok(())
@@ -342,6 +349,10 @@ impl Home for Kernel {
         let zone = self.place;
         self.machine.links.lock().unwrap().push(Taken { zone, peer: offer.peer, lot: offer.lot });
         done(Ok(()))
+    }
+
+    fn forget_link(&'static self, peer: u16) -> Work<()> {
+        self.leave_link(peer)
     }
 
     fn leave_link(&'static self, peer: u16) -> Work<()> {

@@ -48,16 +48,21 @@ fn name_of(file: &raw::File, number: usize) -> &str {
     zone(file, number).map_or(SUPERVISOR, |zone| zone.name.get_ref())
 }
 
+/// Returns the names that a zone's `links` has.
+pub(crate) fn named(zone: &raw::Zone) -> Option<Vec<String>> {
+    zone.links.as_ref().map(|links| links.iter().map(|name| name.get_ref().clone()).collect())
+}
+
 /// Reports names that are no other instance, and links that the other end does not want.
 pub(super) fn check(checker: &mut Checker, file: &raw::File) {
     for (place, zone) in file.zone.iter().enumerate() {
         for name in zone.links.iter().flatten() {
-            named(checker, file, place.saturating_add(1), name);
+            check_one(checker, file, place.saturating_add(1), name);
         }
     }
 }
 
-fn named(checker: &mut Checker, file: &raw::File, own: usize, name: &At<String>) {
+fn check_one(checker: &mut Checker, file: &raw::File, own: usize, name: &At<String>) {
     let others = || (0..=file.zone.len()).filter(|number| *number != own);
     let Some(peer) = others().find(|number| name_of(file, *number) == name.get_ref()) else {
         let message = format!("zone `{}` cannot be linked to `{}`", name_of(file, own), name.get_ref());

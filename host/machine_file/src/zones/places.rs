@@ -1,20 +1,26 @@
-//! Places for zones that come while the machine runs: `spare-zones = N` at the supervisor, each with room for `spare-zone-tenants`.
+//! Places for zones that come while the machine runs: `spare-zones = N` at the supervisor, each with room for `spare-zone-tenants` and for
+//! `spare-zone-volumes`.
 //!
-//! A place is a zone without tenants that does not start, behind the zones of the file: it has addresses, a card and a disk for each tenant from
-//! the start, because a bus and the ends of links are made then. All else comes with the zone.
+//! A place is a zone without tenants that does not start, behind the zones of the file: it has addresses, a card, and a disk for each tenant and each
+//! volume from the start, because a bus and the ends of links are made then. The disks are the place's own, or the supervisor's, which serves
+//! them (`spare-zone-disks`). All else comes with the zone.
 
 use super::super::{
     Problem,
     check::Checker,
+    places::Whose,
     raw::{self, At},
     spares,
 };
+use super::served;
 use gyre_contract::{address, boot::Tenant, zones::ZONES_MAX};
 
 /// Tenants of a zone that comes, if the file does not say.
 const TENANTS: i64 = 2;
 /// Most of them: each has a disk.
 const TENANTS_MAX: i64 = 16;
+/// Most volumes of such a zone: as many disks more.
+const VOLUMES_MAX: i64 = 16;
 /// The start of a place's name.
 const NAME: &str = "spare-";
 
@@ -22,19 +28,19 @@ const NAME: &str = "spare-";
 pub(crate) fn expand(checker: &mut Checker, file: &mut raw::File) {
     let Some(own) = file.supervisor.as_ref().map(At::get_ref) else { return };
     let Some(spare) = own.spare_zones.clone() else {
-        if let Some(tenants) = &own.spare_zone_tenants {
-            let message = "there are no places for zones that come";
-            let problem = Problem::new(tenants.span(), message, "tenants of a place");
-            checker.wrong(problem.help("`spare-zones = N` keeps N places"));
-        }
+        refuse_without_places(checker, own);
         return;
     };
     let most = i64::try_from(ZONES_MAX.saturating_sub(file.zone.len())).unwrap_or(0);
     let count = checker.number(Some(&spare), "the number of places for zones", 0, most, 0);
     let name = |number: i64| At::new(spare.span(), format!("{NAME}{number}"));
     let memory = || At::new(spare.span(), "64 MiB".to_owned());
-    let made: Vec<raw::Zone> = (1..=count).map(|number| raw::Zone::place(name(number), memory())).collect();
+    let disks = own.spare_zone_disks.clone().filter(|text| served::whose(checker, text) == Some(Whose::Supervisor));
+    let place = |number| raw::Zone { disks: disks.clone(), ..raw::Zone::place(name(number), memory()) };
+    let made: Vec<raw::Zone> = (1..=count).map(place).collect();
     check_tenants(checker, own.spare_zone_tenants.as_ref());
+    let volumes = own.spare_zone_volumes.as_ref();
+    checker.number(volumes, "the number of volumes of a zone that comes", 0, VOLUMES_MAX, 0);
     file.zone.extend(made);
 }
 
@@ -62,6 +68,24 @@ fn tenants_of_a_place(file: &raw::File) -> u16 {
     let asked = file.supervisor.as_ref().and_then(|own| own.get_ref().spare_zone_tenants.as_ref());
     let count = asked.map_or(TENANTS, |asked| *asked.get_ref());
     u16::try_from(count.clamp(1, TENANTS_MAX)).unwrap_or(1)
+}
+
+/// Returns how many disks a place has for volumes; none of a zone of the file.
+pub(crate) fn volumes(file: &raw::File, zone: &raw::Zone) -> usize {
+    let asked = file.supervisor.as_ref().and_then(|own| own.get_ref().spare_zone_volumes.as_ref());
+    let count = asked.filter(|_| zone.is_place).map_or(0, |asked| *asked.get_ref());
+    usize::try_from(count.clamp(0, VOLUMES_MAX)).unwrap_or(0)
+}
+
+/// Reports keys that say something of places, if there are none.
+fn refuse_without_places(checker: &mut Checker, own: &raw::Supervisor) {
+    let tenants = own.spare_zone_tenants.as_ref().map(At::span);
+    let volumes = own.spare_zone_volumes.as_ref().map(At::span);
+    let disks = own.spare_zone_disks.as_ref().map(At::span);
+    if let Some(span) = tenants.or(volumes).or(disks) {
+        let problem = Problem::new(span, "there are no places for zones that come", "a property of places");
+        checker.wrong(problem.help("`spare-zones = N` keeps N places"));
+    }
 }
 
 /// Reports a number of tenants that cannot be.
@@ -127,6 +151,27 @@ mod tests {
     }
 
     #[test]
+    fn places_have_disks_for_volumes_behind_those_of_tenants() {
+        let read = parse(Path::new("m.toml"), &file("spare-zones = 2\nspare-zone-volumes = 1")).unwrap();
+        let devices = |place: usize| read.machine.zones[place].devices.iter().map(|one| one.device).collect::<Vec<_>>();
+        assert_eq!((devices(1), devices(2)), (vec![6, 7, 8, 9], vec![10, 11, 12, 13]), "a card, two tenants, a volume");
+        assert_eq!((read.zones[1].machine.places, read.zones[1].devices.disks.len()), (2, 3));
+        assert_eq!(read.zones[0].devices.disks.len(), 1, "zones of the file have what they ask for");
+    }
+
+    #[test]
+    fn disks_of_places_may_be_the_supervisors() {
+        let own = "spare-zones = 1\nspare-zone-volumes = 1\nspare-zone-disks = \"supervisor\"";
+        let read = parse(Path::new("m.toml"), &file(own)).unwrap();
+        let devices = &read.zones[1].devices;
+        assert_eq!((devices.disks.len(), devices.served.len()), (0, 3));
+        assert_eq!(read.machine.zones[1].devices, [devices.card.unwrap()]);
+        assert_eq!(read.machine.zones[1].disks, [1, 2, 3], "behind that of the zone before");
+        let plain = parse(Path::new("m.toml"), &file("spare-zones = 1\nspare-zone-disks = \"own\"")).unwrap();
+        assert_eq!(plain.zones[1].devices.disks.len(), 2);
+    }
+
+    #[test]
     fn a_machine_may_begin_without_a_zone_of_its_own() {
         let text = "memory = \"512 MiB\"\ncores = 2\n[supervisor]\nspare-zones = 1\n\
             [image.i]\n[[tenant]]\nname = \"one\"\nshare = 1\nimage = \"i\"\n";
@@ -143,7 +188,12 @@ mod tests {
         assert!(refused("spare-zones = 8").contains("cannot be 8"), "eight zones at most, and one is there");
         assert!(refused("spare-zones = -1").contains("cannot be -1"));
         assert!(refused("spare-zone-tenants = 2").contains("there are no places"));
+        assert!(refused("spare-zone-volumes = 2").contains("there are no places"));
+        assert!(refused("spare-zone-disks = \"own\"").contains("there are no places"));
         assert!(refused("spare-zones = 1\nspare-zone-tenants = 17").contains("cannot be 17"));
+        assert!(refused("spare-zones = 1\nspare-zone-volumes = 17").contains("cannot be 17"));
+        assert_eq!(refused("spare-zones = 2\nspare-zone-disks = \"mine\""), "there is no owner of disks `mine`");
+        assert!(refused("spare-zones = 3\nspare-zone-volumes = 8").contains("cards and disks"));
         assert!(refused("spare-zones = 3\nspare-zone-tenants = 16").contains("cards and disks"));
         let taken = file("spare-zones = 1")
             .replace("name = \"a\"", "name = \"spare-1\"")

@@ -12,6 +12,11 @@ use gyre_contract::zones::{LOT_BYTES, Zone};
 
 const WORDS: [(&str, Whose); 2] = [("own", Whose::Own), ("supervisor", Whose::Supervisor)];
 
+/// Reads whose the disks are; reports a word that says nothing.
+pub(super) fn whose(checker: &mut Checker, text: &At<String>) -> Option<Whose> {
+    checker.name(text, "owner of disks", &WORDS)
+}
+
 /// Says whose the devices of a zone are; of the supervisor's own tenants without a zone.
 pub(crate) fn owners(checker: &mut Checker, zone: Option<&raw::Zone>) -> Owners {
     let mut read = |text: Option<&At<String>>, what: &str| {

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     failure::{Context as _, Failure, Result},
+    held_file::HeldFile,
     image, partitions, places,
     project::Project,
     qemu::Disk,
@@ -26,7 +27,7 @@ use crate::{
 pub(super) fn disks(project: &Project, description: &Description, folder: &Path, wish: Wish) -> Result<Disks> {
     let mut volumes = vec![];
     let mut maker = Maker { project, description, folder, wish, images: BTreeMap::new() };
-    let mut disks = vec![];
+    let (mut disks, mut held) = (vec![], vec![]);
     for instance in description.instances() {
         let mut paths = maker.of(&instance)?;
         for tenant in instance.tenants {
@@ -36,17 +37,24 @@ pub(super) fn disks(project: &Project, description: &Description, folder: &Path,
         let first = volumes.len().saturating_sub(of_instance);
         paths.extend(volumes.iter().skip(first).map(|taken| taken.volume.path.clone()));
         let is_supervisor = instance.zone.is_none();
-        paths.extend(match instance.zone.filter(|_| instance.machine.places > 0) {
-            Some(place) => places::make_zone_disks(folder, place, instance.machine.places.into())?,
-            None if is_supervisor => places::make_disks(folder, description)?,
-            None => vec![],
-        });
+        match instance.zone.filter(|_| instance.machine.places > 0) {
+            Some(place) => {
+                let roots = usize::from(instance.machine.places);
+                let volumes = instance.devices.tenants_disks().count().saturating_sub(roots);
+                let made = places::make_zone_disks(folder, place, roots, volumes)?;
+                let (own, files): (Vec<PathBuf>, Vec<HeldFile>) = made.volumes.into_iter().unzip();
+                paths.extend(made.roots.into_iter().chain(own));
+                held.extend(files);
+            }
+            None if is_supervisor => paths.extend(places::make_disks(folder, description)?),
+            None => {}
+        }
         let server = if instance.devices.served.is_empty() { instance.machine } else { &description.machine };
         let queues = server.cores;
-        let placed = paths.into_iter().zip(instance.devices.disks.iter().chain(&instance.devices.served));
-        disks.extend(placed.map(|(path, address)| Disk { path, address: *address, queues }));
+        let placed = paths.into_iter().zip(instance.devices.tenants_disks());
+        disks.extend(placed.map(|(path, address)| Disk { path, address, queues }));
     }
-    Ok(Disks { disks, volumes })
+    Ok(Disks { disks, volumes, held })
 }
 
 /// Finds or makes the disk of a tenant that comes while the machine runs.
@@ -73,6 +81,8 @@ pub(super) struct Disks {
     pub(super) disks: Vec<Disk>,
     /// The volumes among them: nobody else has them as long as this lives.
     pub(super) volumes: Vec<volume::Taken>,
+    /// The disks that wait for volumes of zones that come.
+    pub(super) held: Vec<HeldFile>,
 }
 
 /// Finds and makes disks.

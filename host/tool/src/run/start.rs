@@ -93,6 +93,8 @@ pub struct Running {
     _lock: HeldFile,
     /// As is this.
     _volumes: Vec<volume::Taken>,
+    /// Disks that wait for volumes.
+    _places: Vec<HeldFile>,
 }
 
 /// Takes a machine's folder: two runs must not share disks.
@@ -146,11 +148,12 @@ pub fn start_with_clock(
     cell::provide(project, &mut description)?;
     let folder = project.run_folder(&description.machine.name)?;
     let lock = lock(&folder, &description.machine.name)?;
+    crate::zone::files::forget(&folder);
     let pull = if arguments.pull { Pull::Always } else { Pull::Missing };
     registry::provide(project, &mut description, pull)?;
     programs::complete(project, &mut description)?;
     let boot = boot::boot(project, &description, arguments, &folder)?;
-    let disks::Disks { disks, volumes } = disks::disks(project, &description, &folder, Wish::of(arguments))?;
+    let disks::Disks { disks, volumes, held } = disks::disks(project, &description, &folder, Wish::of(arguments))?;
     let owned = disks.iter().filter(|disk| !places::is_disk(&disk.path));
     space::check(&owned.map(|disk| disk.path.clone()).collect::<Vec<_>>(), arguments.small_disk)?;
     up::forget(&folder);
@@ -210,6 +213,7 @@ pub fn start_with_clock(
         clients: vec![],
         _lock: lock,
         _volumes: volumes,
+        _places: held,
     };
     if arguments.console {
         running.copying = Some(plain::console(&running.console, Symbols::of(&boot.kernel))?);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn instance(zone: Option<&str>, place: Option<&str>) -> Instance {
-        Instance { zone: zone.map(str::to_owned), place: place.map(str::to_owned), tenants: vec![] }
+        Instance { zone: zone.map(str::to_owned), place: place.map(str::to_owned), ..Instance::default() }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! In order:
 //!
 //! 1. It is refused if something does not fit ([`comer`]).
-//! 2. Images are made, disks copied into the place's, ports opened. The zone does not run, so nobody sees anything of it.
-//! 3. The boot module is handed over, and the supervisor describes and makes the zone in one change. If it refuses, the ports are as before.
+//! 2. Volumes are taken, images made, both copied into the place's disks, ports opened. The zone does not run, so nobody sees anything of it.
+//! 3. The boot module is handed over, and the supervisor describes and makes the zone in one change. If it refuses, ports and disks are as
+//!    before.
 //! 4. The machine's list of instances is written: from here on other commands find the zone's tenants.
 //!
 //! A tool that is killed before the change leaves a place as it was for the supervisor; what it copied is copied again. One that is killed behind it
@@ -13,11 +14,13 @@
 use std::process::ExitCode;
 
 use gyre_contract::zones::{Command, State, Zones};
-use gyre_machine_file::{Description, HostTenant};
+use gyre_machine_file::{Description, HostTenant, HostVolume};
 
 use super::{
     comer::{self, Comer},
-    list, make, wish,
+    files, list, make,
+    peers::{self, Onto},
+    wish,
 };
 use crate::{
     agent::Agent,
@@ -26,7 +29,7 @@ use crate::{
     cli::ZoneChange,
     failure::Result,
     held_file::HeldFile,
-    instances::Instances,
+    instances::{Instance, Instances},
     machines::{
         self, Known,
         events::{self, Event},
@@ -34,7 +37,7 @@ use crate::{
     },
     module,
     out::Form,
-    places,
+    places::{self, Filled},
     project::Project,
     registry::{self, Pull},
     run::{
@@ -42,6 +45,8 @@ use crate::{
         disks, programs, space,
     },
     stop::Stop,
+    ui,
+    volume::{self, Volume},
 };
 
 /// A machine to which zones come.
@@ -53,6 +58,14 @@ pub struct Target {
     started: Description,
     /// Holds back all other changes of who is there.
     _lock: HeldFile,
+}
+
+/// A volume of a zone that comes.
+struct Wanted {
+    /// The disk of the place that it becomes.
+    disk: Filled,
+    /// Nobody else has it as long as this lives.
+    _taken: Vec<volume::Taken>,
 }
 
 /// Runs `gyre zone create NAME --file FILE`.
@@ -100,7 +113,8 @@ impl Target {
         let vacant = zones.zones.iter().filter(|view| view.state == State::Vacant).count();
         for (number, name) in names.iter().enumerate() {
             let place = comer::place(&self.started, zones, name)?;
-            comer::put(&comer::only(described, name)?, &self.started, place)?;
+            let own = comer::only(described, name)?;
+            comer::put(&own, &self.started, place, &self.peers(&own, place, zones)?)?;
             if number >= vacant {
                 return Err(comer::too_few(names.len(), vacant));
             }
@@ -119,27 +133,65 @@ impl Target {
         let mut own = comer::only(described, name)?;
         let tenants = own.zones.first().map(|zone| zone.tenants.clone()).unwrap_or_default();
         comer::names_differ(&self.instances, &own_name, &tenants)?;
-        comer::put(&own, &self.started, place)?;
+        let peers = self.peers(&own, place, &zones)?;
+        let comer = comer::put(&own, &self.started, place, &peers)?;
+        let volumes = self.volumes(&own_name, &comer, &tenants)?;
         registry::provide(&self.project, &mut own, Pull::Missing)?;
         programs::complete(&self.project, &mut own)?;
-        let comer = comer::put(&own, &self.started, place)?;
-        self.fill(&own, &own_name)?;
-        let socket = self.known.folder.join(module::zone_socket(&own_name));
-        let bytes = module::of_zone(&comer.machine, &tenants, &build::agent(&self.project)?, &socket)?;
-        let opened = self.open_ports(&comer, &tenants)?;
-        if let Err(failure) = self.order(place, &comer, &bytes, create, &zones) {
-            self.close_ports(&opened);
-            return Err(failure);
-        }
-        self.note(&own_name, &comer, &tenants)
+        let comer = comer::put(&own, &self.started, place, &peers)?;
+        let disks = self.disks(&own, &comer, &volumes)?;
+        let make = || {
+            places::fill_zone(&self.known.folder, &self.project.cache("volumes")?, &own_name, &disks)?;
+            drop(volumes);
+            let socket = self.known.folder.join(module::zone_socket(&own_name));
+            let bytes = module::of_zone(&comer.machine, &tenants, &build::agent(&self.project)?, &socket)?;
+            let opened = self.open_ports(&comer, &tenants)?;
+            self.order(place, &comer, &bytes, create, &zones).inspect_err(|_| self.close_ports(&opened))
+        };
+        make().inspect_err(|_| self.refill(&own_name))?;
+        let links = own.zones.first().and_then(|zone| zone.links.clone());
+        self.note(&own_name, &comer, &tenants, Instance::of_comer(&comer.zone.name, &comer.machine, disks, links))
     }
 
-    /// Makes the disks of the zone, and fills those of the place with them.
-    fn fill(&self, own: &Description, place: &str) -> Result<()> {
-        let folder = &self.known.folder;
-        let disks = disks::of_zone(&self.project, own, folder)?;
-        space::check(&disks, false)?;
-        places::fill_zone(folder, place, &disks)
+    fn peers(&self, own: &Description, place: usize, zones: &Zones) -> Result<Vec<u16>> {
+        let onto = Onto { started: &self.started, instances: &self.instances, place };
+        peers::peers(own, &onto, zones)
+    }
+
+    /// Finds or makes the volumes of a zone, in the order of its disks. Nobody else has them; those that are its place's already are held by `gyre run`.
+    fn volumes(&self, place: &str, comer: &Comer, tenants: &[HostTenant]) -> Result<Vec<Wanted>> {
+        let all = tenants.iter().flat_map(|host| host.volumes.iter().map(move |volume| (host, volume)));
+        let first = comer.disks.len().saturating_sub(all.clone().count());
+        let numbers = comer.disks.iter().skip(first);
+        let take = |(number, (host, wanted)): (&usize, (&HostTenant, &HostVolume))| {
+            let volume = Volume::named(&self.project, &wanted.name)?;
+            let disk = Filled { number: *number, path: volume.path.clone() };
+            if places::has(&self.known.folder, place, &disk) {
+                volume.keeps(wanted)?;
+                return Ok(Wanted { disk, _taken: vec![] });
+            }
+            let _taken = volume::take(&self.project, &self.known.info.name, &host.name, std::slice::from_ref(wanted))?;
+            Ok(Wanted { disk, _taken })
+        };
+        numbers.zip(all).map(take).collect()
+    }
+
+    /// Makes the disks of the zone's tenants; those of its volumes are behind them.
+    fn disks(&self, own: &Description, comer: &Comer, volumes: &[Wanted]) -> Result<Vec<Filled>> {
+        let paths = disks::of_zone(&self.project, own, &self.known.folder)?;
+        space::check(&paths, false)?;
+        let roots = comer.disks.iter().zip(paths).map(|(number, path)| Filled { number: *number, path });
+        Ok(roots.chain(volumes.iter().map(|wanted| wanted.disk.clone())).collect())
+    }
+
+    /// Gives the place the disks again that it had before a change which was refused: a zone that is described there can be made again.
+    fn refill(&self, place: &str) {
+        let before = self.instances.at_place(place).map_or(&[][..], |instance| &instance.disks);
+        let volumes = self.project.cache("volumes");
+        let done = volumes.and_then(|volumes| places::fill_zone(&self.known.folder, &volumes, place, before));
+        if let Err(failure) = done {
+            ui::warn(&format!("the disks of place {place} are not as before: {}", failure.report));
+        }
     }
 
     fn order(&self, place: usize, comer: &Comer, module: &[u8], create: Command, zones: &Zones) -> Result<()> {
@@ -178,13 +230,14 @@ impl Target {
     }
 
     /// Writes down who is there now; tenants that the zone has no more lose their ports.
-    fn note(&self, place: &str, comer: &Comer, tenants: &[HostTenant]) -> Result<()> {
+    fn note(&self, place: &str, comer: &Comer, tenants: &[HostTenant], instance: Instance) -> Result<()> {
         let folder = &self.known.folder;
         let mut instances = self.instances.clone();
-        let before = instances.all.iter().find(|instance| instance.place.as_deref() == Some(place));
+        let before = instances.at_place(place);
         let before: Vec<String> =
             before.iter().flat_map(|instance| &instance.tenants).skip(1).map(|(name, _)| name.clone()).collect();
-        instances.take_place(place, &comer.zone.name, &comer.machine)?;
+        instances.take_place(place, instance)?;
+        files::name(folder, place, &comer.zone.name)?;
         let is_there = |name: &String| tenants.iter().any(|host| host.name == *name);
         self.close_ports(&before.iter().filter(|name| !is_there(name)).cloned().collect::<Vec<_>>());
         Info::change(folder, tenants.iter(), &before)?;

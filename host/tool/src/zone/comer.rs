@@ -1,7 +1,12 @@
 //! A zone that comes to a machine which was not started with it: its place, what it may have there, and what it is there. Nothing is done here.
 //!
-//! A file describes a zone as part of a machine of its own. In a place it has the place's addresses, card, disks and links; all else is as the
-//! file says. A key that needs more than a place has is refused, so that nobody believes in a wall, a disk or a way out that is not there.
+//! A file describes a zone as part of a machine of its own. In a place it has the place's addresses, card and disks; all else is as the file
+//! says. A key that needs more than a place has is refused, so that nobody believes in a wall, a disk or a way out that is not there.
+//!
+//! * [`place`] finds the place, [`only`] the zone in its file, and [`put`] brings them together.
+//! * Tenants have the first disks of the place, volumes those behind the disks of all tenants that it has room for: so each stays where it is if
+//!   there are fewer of the others in another life.
+//! * Left out: the instances to which it is linked ([`super::peers`]).
 
 use gyre_contract::{
     boot::{Machine, Neighbours, Way},
@@ -21,6 +26,8 @@ pub struct Comer {
     pub zone: Zone,
     /// The machine for its kernel.
     pub machine: Machine,
+    /// The numbers of the place's disks that it has: those of its tenants, then those of their volumes.
+    pub disks: Vec<usize>,
 }
 
 /// Returns whether a zone runs, or holds parts with which it is made again.
@@ -89,22 +96,19 @@ pub fn only(described: &Description, name: &str) -> Result<Description> {
         let file = described.path.display();
         return Err(instances::unknown(&format!("zone in {file} like"), name, &names).kind(Kind::File));
     };
-    let others = described.zones.len();
-    fits(zone, part, others)?;
+    fits(zone, part)?;
     let mut own = described.clone();
     (own.machine.zones, own.zones, own.tenants) = (vec![zone.clone()], vec![part.clone()], vec![]);
     own.machine.tenants.truncate(1);
     Ok(own)
 }
 
-/// Refuses what a zone cannot have that comes; it is linked to all in its place, so to `others` instances of the file.
-fn fits(zone: &Zone, part: &ZonePart, others: usize) -> Result<()> {
+/// Refuses what a zone cannot have that comes.
+fn fits(zone: &Zone, part: &ZonePart) -> Result<()> {
     let key = match () {
         () if part.machine.link.way == Way::Supervisor => "network = \"supervisor\"",
-        () if !part.devices.served.is_empty() => "disks = \"supervisor\"",
         () if !part.devices.others.is_empty() => "devices",
         () if !zone.lends_to.is_empty() => "lends-to",
-        () if part.machine.neighbours.len() != others => "links",
         () => {
             return part
                 .machine
@@ -123,7 +127,6 @@ const ADVICE: &str = "take it out, or put the zone into the machine's file for i
 
 fn fits_tenant(neighbours: &Neighbours, host: &HostTenant) -> Result<()> {
     let key = match () {
-        () if !host.volumes.is_empty() => "volume",
         () if host.load.is_some() => "load",
         () if host.outbound.is_some() => "outbound",
         () if !host.talks_to.is_empty() => "talks-to",
@@ -150,34 +153,68 @@ pub fn names_differ(instances: &Instances, place: &str, tenants: &[HostTenant]) 
     }
 }
 
-/// Puts the zone of a description with one zone into a place of a machine.
+pub(super) fn lacks() -> Failure {
+    Failure::new("the machine has no such place")
+}
+
+/// Returns the numbers of the place's disks that a zone has: those of its tenants, then those of their volumes.
 ///
 /// # Errors
-/// When the place has room for fewer tenants.
-pub fn put(own: &Description, started: &Description, place: usize) -> Result<Comer> {
-    let lacks = || Failure::new("the machine has no such place");
+/// When the place has room for fewer, or its disks are somebody else's.
+fn disks(zone: &Zone, part: &ZonePart, room: &ZonePart) -> Result<Vec<usize>> {
+    let volumes: usize = part.tenants.iter().map(|tenant| tenant.volumes.len()).sum();
+    let (wanted, has) = (part.tenants.len(), usize::from(room.machine.places));
+    let kept = room.devices.tenants_disks().count().saturating_sub(has);
+    let too_small = |what: &str, wanted: usize, has: usize| {
+        let message = format!("zone `{}` has {wanted} {what}, and a place has room for {has}", zone.name);
+        let help = format!("write a larger `spare-zone-{what} = N` at [supervisor] for the machine's next run");
+        Err(Failure::with_help(message, help))
+    };
+    if wanted > has {
+        return too_small("tenants", wanted, has);
+    }
+    if volumes > kept {
+        return too_small("volumes", volumes, kept);
+    }
+    if part.devices.served.is_empty() != room.devices.served.is_empty() && wanted > 0 {
+        let (own, there) = if room.devices.served.is_empty() { ("supervisor", "own") } else { ("own", "supervisor") };
+        let message = format!("zone `{}` has `disks = \"{own}\"`, and those of its place are `\"{there}\"`", zone.name);
+        let help = format!("write disks = \"{there}\" at the zone, or spare-zone-disks = \"{own}\" for the next run");
+        return Err(Failure::with_help(message, help).kind(Kind::File));
+    }
+    let roots = part.devices.tenants_disks().count().saturating_sub(volumes);
+    Ok((0..roots).chain(has..has.saturating_add(volumes)).collect())
+}
+
+/// Puts the zone of a description with one zone into a place of a machine, linked to these instances.
+///
+/// # Errors
+/// When the place has room for fewer tenants or volumes.
+pub fn put(own: &Description, started: &Description, place: usize, peers: &[u16]) -> Result<Comer> {
     let (zone, part) = own.machine.zones.first().zip(own.zones.first()).ok_or_else(lacks)?;
     let (at, room) = started.machine.zones.get(place).zip(started.zones.get(place)).ok_or_else(lacks)?;
-    let (wanted, has) = (part.tenants.len(), usize::from(room.machine.places));
-    if wanted > has || part.devices.disks.len() > room.devices.disks.len() {
-        let message = format!("zone `{}` has {wanted} tenants, and a place has room for {has}", zone.name);
-        let help = "write a larger `spare-zone-tenants = N` at [supervisor] for the machine's next run";
-        return Err(Failure::with_help(message, help));
-    }
-    let disks = room.devices.disks.iter().take(part.devices.disks.len());
-    let devices = room.devices.card.iter().chain(disks).copied().collect();
-    let zone =
-        Zone { devices, links: at.links.clone(), module: String::new(), starts: false, is_place: true, ..zone.clone() };
+    let numbers = disks(zone, part, room)?;
+    let own_disks = numbers.iter().filter_map(|number| room.devices.disks.get(*number));
+    let zone = Zone {
+        devices: room.devices.card.iter().chain(own_disks).copied().collect(),
+        disks: numbers.iter().filter_map(|number| at.disks.get(*number)).copied().collect(),
+        links: peers.to_vec(),
+        module: String::new(),
+        starts: false,
+        is_place: true,
+        ..zone.clone()
+    };
+    let neighbours = room.machine.neighbours.iter().filter(|neighbour| peers.contains(&neighbour.number));
     let mut machine = Machine {
         link: room.machine.link.clone(),
-        neighbours: room.machine.neighbours.clone(),
+        neighbours: neighbours.cloned().collect(),
         places: 0,
         ..part.machine.clone()
     };
     for (tenant, place) in machine.tenants.iter_mut().zip(&room.machine.tenants) {
         tenant.address = place.address;
     }
-    Ok(Comer { zone, machine })
+    Ok(Comer { zone, machine, disks: numbers })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use gyre_interface::zones::{By, ZonesError};
 use gyre_message::direct::block_on;
 
 /// The last zone of the world is a place.
-const PLACE: usize = 2;
+pub(super) const PLACE: usize = 2;
 
 fn world() -> World {
     World::new(|zones| {
@@ -48,7 +48,7 @@ fn machine() -> Machine {
     }
 }
 
-fn module() -> Vec<u8> {
+pub(super) fn module() -> Vec<u8> {
     encode(&machine(), &[("/agent", 0o755, &[7; 9000])]).unwrap()
 }
 
@@ -56,20 +56,20 @@ fn late() -> Zone {
     Zone { devices: vec![contract(device(4))], ..zone("late") }
 }
 
-fn describe(zone: Zone, module: u64) -> Command {
+pub(super) fn describe(zone: Zone, module: u64) -> Command {
     Command::Describe { place: PLACE as u16, zone, module }
 }
 
-fn create(name: &str) -> Command {
+pub(super) fn create(name: &str) -> Command {
     Command::Create { zone: name.into(), cores: None, memory_bytes: None }
 }
 
-fn destroy(name: &str) -> Command {
+pub(super) fn destroy(name: &str) -> Command {
     Command::Destroy { zone: name.into(), grace_ms: 0 }
 }
 
 /// Hands a module over, in two pieces.
-async fn hand_over(world: &World, number: u64, module: &[u8]) {
+pub(super) async fn hand_over(world: &World, number: u64, module: &[u8]) {
     let (first, second) = module.split_at(module.len() / 2);
     let whole = module.len() as u64;
     assert_eq!(world.client.stage(number, whole, 0, first.to_vec()).await, Ok(first.len() as u64));
@@ -85,7 +85,7 @@ async fn is_untouched(world: &World) {
     world.check().await;
 }
 
-fn why(refused: Result<(), Refusal>) -> String {
+pub(super) fn why(refused: Result<(), Refusal>) -> String {
     match refused {
         Err(Refusal::Invalid { why }) => why,
         other => panic!("{other:?}"),
@@ -133,7 +133,7 @@ fn a_vacant_place_is_no_zone() {
 fn a_description_that_lies_is_refused_and_nothing_stays() {
     let world = world();
     block_on(async {
-        let wrong: [(&str, fn(&mut Zone)); 12] = [
+        let wrong: [(&str, fn(&mut Zone)); 13] = [
             ("name", |zone| zone.name = "a b".into()),
             ("name", |zone| zone.name = "supervisor".into()),
             ("already", |zone| zone.name = NAMES[0].into()),
@@ -144,7 +144,8 @@ fn a_description_that_lies_is_refused_and_nothing_stays() {
             ("cores", |zone| (zone.cores, zone.cores_max) = (4, 1)),
             ("lots", |zone| zone.memory_bytes = 1),
             ("patience", |zone| zone.patience_ms = 0),
-            ("disks", |zone| zone.disks = vec![0]),
+            ("disk 0 of the supervisor", |zone| zone.disks = vec![0]),
+            ("no link to instance 9", |zone| zone.links = vec![9]),
             ("lends", |zone| zone.lends_to = vec![9]),
         ];
         hand_over(&world, 7, &module()).await;

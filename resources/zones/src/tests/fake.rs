@@ -69,6 +69,8 @@ pub(super) struct Zone {
     pub(super) links: Vec<u16>,
     /// Lots by which disks were offered to it.
     pub(super) disk_offers: Vec<u64>,
+    /// Peers to which it has no link any more.
+    pub(super) forgotten: Vec<u16>,
     /// Answers to its wishes, with their tokens.
     pub(super) wishes: Vec<(u32, ToZone)>,
     stops_at: Option<u64>,
@@ -99,6 +101,10 @@ pub(super) struct State {
     pub(super) own_links: Vec<u16>,
     /// Zones whose disks are served, and the lots for that.
     pub(super) served: Vec<(usize, u64)>,
+    /// The disks of the last description with which a zone was served.
+    pub(super) served_disks: BTreeMap<usize, Vec<u16>>,
+    /// Peers to which the supervisor has no link any more.
+    pub(super) own_forgotten: Vec<u16>,
     /// Walls that are open for a link: the zone, and the number of the other end.
     pub(super) doors: Vec<(usize, u16)>,
 }
@@ -119,6 +125,7 @@ impl Zone {
             is_asked_to_end: false,
             links: Vec::new(),
             disk_offers: Vec::new(),
+            forgotten: Vec::new(),
             wishes: Vec::new(),
             stops_at: None,
             answers: VecDeque::new(),
@@ -246,6 +253,10 @@ impl Zone {
                 self.links.retain(|one| *one != peer);
                 FromZone::Taken
             }
+            ToZone::LinkForget(peer) => {
+                self.forgotten.push(peer);
+                FromZone::Taken
+            }
             ToZone::DiskOffer(offer) => {
                 self.disk_offers.push(offer.lot);
                 FromZone::Taken
@@ -308,14 +319,22 @@ impl Fake {
 }
 
 impl BackEnds for Fake {
-    fn begin(&'static self, zone: usize, lot: u64) -> Work<Result<(u16, u32), Fault>> {
-        let serves = &mut self.state.lock().served;
+    fn begin(
+        &'static self,
+        zone: usize,
+        description: gyre_contract::zones::Zone,
+        lot: u64,
+    ) -> Work<Result<(u16, u32), Fault>> {
+        let mut state = self.state.lock();
+        state.served_disks.insert(zone, description.disks.clone());
+        let serves = &mut state.served;
         assert!(
             serves.iter().all(|(other, memory)| *other != zone && *memory != lot),
             "a lot or a zone is served twice"
         );
         serves.push((zone, lot));
-        Box::pin(async { Ok((2, 0)) })
+        let disks = description.disks.len() as u16;
+        Box::pin(async move { Ok((disks, 0)) })
     }
 
     fn end(&'static self, zone: usize) -> Work<()> {
@@ -346,6 +365,10 @@ impl Wires for Fake {
 
     fn leave(&self, peer: u16) {
         self.state.lock().own_links.retain(|one| *one != peer);
+    }
+
+    fn forget(&self, peer: u16) {
+        self.state.lock().own_forgotten.push(peer);
     }
 
     fn open(&self, zone: usize, offer: LinkOffer) -> Result<(), Fault> {

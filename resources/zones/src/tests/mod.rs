@@ -6,6 +6,7 @@ mod comers;
 mod crashes;
 mod ends;
 mod fake;
+mod furnished;
 mod links;
 mod random;
 mod serving;

@@ -69,15 +69,14 @@ impl Back {
         Ok(disks)
     }
 
-    async fn open(&'static self, place: usize, lot: u64) -> Result<(u16, u32), Fault> {
+    async fn open(&'static self, place: usize, zone: Zone, lot: u64) -> Result<(u16, u32), Fault> {
         let missing = || Fault("there is no such zone".into());
-        let zone = self.base.machine.zones.get(place).ok_or_else(missing)?;
-        let disks = self.served(zone).await?;
+        let disks = self.served(&zone).await?;
         let count = u16::try_from(disks.len()).unwrap_or(u16::MAX);
         self.machine.open_to(place, lot)?;
         let core = self.machine.first_core(place).ok_or_else(missing)?;
         let window = DiskWindow::map(lot, Peer::Core(core)).map_err(|error| Fault(format!("{error}")))?;
-        let session = Session::new(zone.name.clone(), Box::new(window), disks);
+        let session = Session::new(zone.name, Box::new(window), disks);
         let session = session.ok_or_else(|| Fault("the memory for its disks is too small".into()))?;
         let seat = self.sessions.get(place).ok_or_else(missing)?;
         *seat.lock() = Some(session.clone());
@@ -88,8 +87,8 @@ impl Back {
 }
 
 impl BackEnds for Back {
-    fn begin(&'static self, zone: usize, lot: u64) -> Work<Result<(u16, u32), Fault>> {
-        Box::pin(self.open(zone, lot))
+    fn begin(&'static self, zone: usize, description: Zone, lot: u64) -> Work<Result<(u16, u32), Fault>> {
+        Box::pin(self.open(zone, description, lot))
     }
 
     fn end(&'static self, zone: usize) -> Work<()> {

@@ -96,6 +96,10 @@ impl Home for Zone {
         Box::pin(async move { self.kernel.links.leave(peer) })
     }
 
+    fn forget_link(&'static self, peer: u16) -> Work<()> {
+        Box::pin(async move { self.kernel.links.forget(peer) })
+    }
+
     fn join_disks(&'static self, offer: DiskOffer) -> Work<()> {
         Box::pin(async move { disks::join(self.kernel, offer) })
     }

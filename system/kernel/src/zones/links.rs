@@ -273,6 +273,20 @@ impl Links {
     }
 }
 
+impl Links {
+    /// Forgets the link to a neighbour until it is joined again: its addresses are those of strangers.
+    ///
+    /// # Errors
+    /// [`Reason::NotMine`] without such a neighbour.
+    pub fn forget(&self, peer: u16) -> Result<(), Reason> {
+        let own = self.to(peer).ok_or(Reason::NotMine)?;
+        own.leave();
+        own.wire.iter().for_each(|wire| wire.net.forget_link(wire.id));
+        log::info!("the link to instance {peer} is forgotten");
+        Ok(())
+    }
+}
+
 impl Wire {
     fn join(&self, neighbour: &Neighbour, arena: Arc<LotArena>) -> Result<(), Reason> {
         self.device.attach(arena).map_err(|_| Reason::NoRoom)?;

@@ -40,6 +40,11 @@ impl Wires for Cabling {
         self.machine.close_door(zone, peer);
     }
 
+    fn forget(&self, peer: u16) {
+        // As with one that is left.
+        let _ = self.links.forget(peer);
+    }
+
     fn leave(&self, peer: u16) {
         // A link that is not there is not left: it was not joined either.
         let _ = self.links.leave(peer);
