@@ -88,6 +88,11 @@ pub struct ZoneDisks {
 /// # Errors
 /// When the host's disk is full.
 pub fn make_zone_disks(folder: &Path, place: &str, roots: usize, volumes: usize) -> Result<ZoneDisks> {
+    // Those of a run that kept more may be volumes by their other names, which somebody else has by now.
+    for number in (roots + volumes..).take_while(|number| zone_disk(folder, place, *number).exists()) {
+        let path = zone_disk(folder, place, number);
+        std::fs::remove_file(&path).context(|| format!("cannot remove {}", path.display()))?;
+    }
     let make = |number: usize, bytes| make_disk(&zone_disk(folder, place, number), bytes);
     let held = |path: PathBuf| {
         let file = File::open(&path).context(|| format!("cannot open {}", path.display()))?;
@@ -413,6 +418,10 @@ mod tests {
         fill(&[of(&data)]);
         drop(place);
         assert!(!held_file::is_held(&data), "the run has ended");
+        // The next run keeps no disk for a volume: it has nothing to do with the one that was there.
+        let (place, before) = (make_zone_disks(folder, "spare-1", 1, 0).unwrap(), inode(&data));
+        fill(&[]);
+        assert_eq!((place.volumes.len(), inode(&data)), (0, before));
     }
 
     fn inode(path: &Path) -> u64 {

@@ -145,17 +145,10 @@ impl Volume {
         }
     }
 
-    /// Checks that it can stay as it is with a tenant that has it already.
-    ///
-    /// # Errors
-    /// When it would become larger: that is done before a kernel has it.
-    pub fn keeps(&self, wanted: &HostVolume) -> Result<()> {
-        let has = self.bytes() / EXT2_BLOCK_BYTES * EXT2_BLOCK_BYTES;
-        if wanted.size_bytes.is_none_or(|wants| wants / EXT2_BLOCK_BYTES * EXT2_BLOCK_BYTES == has) {
-            return Ok(());
-        }
-        let message = format!("the volume `{}` has {} and is its zone's", self.name, show_bytes(has));
-        Err(Failure::with_help(message, "leave `size` out: it becomes larger at the machine's next run"))
+    /// Returns whether it has the size that is wanted.
+    pub fn fits(&self, wanted: &HostVolume) -> bool {
+        let blocks = |bytes: u64| bytes / EXT2_BLOCK_BYTES;
+        wanted.size_bytes.is_none_or(|wants| blocks(wants) == blocks(self.bytes()))
     }
 
     fn in_use(&self) -> Failure {

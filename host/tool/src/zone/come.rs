@@ -134,23 +134,28 @@ impl Target {
         let tenants = own.zones.first().map(|zone| zone.tenants.clone()).unwrap_or_default();
         comer::names_differ(&self.instances, &own_name, &tenants)?;
         let peers = self.peers(&own, place, &zones)?;
-        let comer = comer::put(&own, &self.started, place, &peers)?;
-        let volumes = self.volumes(&own_name, &comer, &tenants)?;
+        comer::put(&own, &self.started, place, &peers)?;
         registry::provide(&self.project, &mut own, Pull::Missing)?;
         programs::complete(&self.project, &mut own)?;
         let comer = comer::put(&own, &self.started, place, &peers)?;
-        let disks = self.disks(&own, &comer, &volumes)?;
-        let make = || {
-            places::fill_zone(&self.known.folder, &self.project.cache("volumes")?, &own_name, &disks)?;
-            drop(volumes);
+        let disks = self.fill(&own, &own_name, &comer, &tenants).and_then(|disks| {
             let socket = self.known.folder.join(module::zone_socket(&own_name));
             let bytes = module::of_zone(&comer.machine, &tenants, &build::agent(&self.project)?, &socket)?;
             let opened = self.open_ports(&comer, &tenants)?;
-            self.order(place, &comer, &bytes, create, &zones).inspect_err(|_| self.close_ports(&opened))
-        };
-        make().inspect_err(|_| self.refill(&own_name))?;
+            let made = self.order(place, &comer, &bytes, create, &zones);
+            made.inspect_err(|_| self.close_ports(&opened)).map(|()| disks)
+        });
+        let disks = disks.inspect_err(|_| self.refill(&own_name))?;
         let links = own.zones.first().and_then(|zone| zone.links.clone());
         self.note(&own_name, &comer, &tenants, Instance::of_comer(&comer.zone.name, &comer.machine, disks, links))
+    }
+
+    /// Makes the disks and volumes of the zone, and fills those of the place with them.
+    fn fill(&self, own: &Description, place: &str, comer: &Comer, tenants: &[HostTenant]) -> Result<Vec<Filled>> {
+        let volumes = self.volumes(place, comer, tenants)?;
+        let disks = self.disks(own, comer, &volumes)?;
+        places::fill_zone(&self.known.folder, &self.project.cache("volumes")?, place, &disks)?;
+        Ok(disks)
     }
 
     fn peers(&self, own: &Description, place: usize, zones: &Zones) -> Result<Vec<u16>> {
@@ -158,22 +163,27 @@ impl Target {
         peers::peers(own, &onto, zones)
     }
 
-    /// Finds or makes the volumes of a zone, in the order of its disks. Nobody else has them; those that are its place's already are held by `gyre run`.
+    /// Finds or makes the volumes of a zone, in the order of its disks; nobody else has them. Those that the place has as they are wanted stay there;
+    /// all others that it has get files of their own before.
     fn volumes(&self, place: &str, comer: &Comer, tenants: &[HostTenant]) -> Result<Vec<Wanted>> {
-        let all = tenants.iter().flat_map(|host| host.volumes.iter().map(move |volume| (host, volume)));
-        let first = comer.disks.len().saturating_sub(all.clone().count());
-        let numbers = comer.disks.iter().skip(first);
-        let take = |(number, (host, wanted)): (&usize, (&HostTenant, &HostVolume))| {
+        let all: Vec<_> = tenants.iter().flat_map(|host| host.volumes.iter().map(move |one| (host, one))).collect();
+        let numbers = comer.disks.iter().skip(comer.disks.len().saturating_sub(all.len()));
+        let (mut disks, mut staying) = (vec![], vec![]);
+        for (number, (_, wanted)) in numbers.zip(&all) {
             let volume = Volume::named(&self.project, &wanted.name)?;
             let disk = Filled { number: *number, path: volume.path.clone() };
-            if places::has(&self.known.folder, place, &disk) {
-                volume.keeps(wanted)?;
-                return Ok(Wanted { disk, _taken: vec![] });
+            if places::has(&self.known.folder, place, &disk) && volume.fits(wanted) {
+                staying.push(disk.clone());
             }
-            let _taken = volume::take(&self.project, &self.known.info.name, &host.name, std::slice::from_ref(wanted))?;
+            disks.push(disk);
+        }
+        places::fill_zone(&self.known.folder, &self.project.cache("volumes")?, place, &staying)?;
+        let take = |(disk, (host, wanted)): (Filled, &(&HostTenant, &HostVolume))| {
+            let wanted = if staying.contains(&disk) { &[] } else { std::slice::from_ref(*wanted) };
+            let _taken = volume::take(&self.project, &self.known.info.name, &host.name, wanted)?;
             Ok(Wanted { disk, _taken })
         };
-        numbers.zip(all).map(take).collect()
+        disks.into_iter().zip(&all).map(take).collect()
     }
 
     /// Makes the disks of the zone's tenants; those of its volumes are behind them.
