@@ -58,13 +58,14 @@ pub struct Zone {
     pub may_create: bool,
     /// Silence after which it counts as hung, ms.
     pub patience_ms: u32,
-    /// Instances with a number below its own that it has a network link to; see [`Neighbour::number`].
+    /// Instances with a number below its own that it has a network link to; see [`Neighbour::number`]. A zone that comes names those with a
+    /// higher number too.
     pub links: Vec<u16>,
     /// Disks of the supervisor that are served to it, by their numbers there, in the order of its tenants.
     pub disks: Vec<u16>,
     /// Zones that may borrow parts of it without its owner's order, by their places in the description.
     pub lends_to: Vec<u16>,
-    /// A place for a zone that comes while the machine runs: all but devices and links is said by [`Command::Describe`].
+    /// A place for a zone that comes while the machine runs: [`Command::Describe`] says all, and chooses among its devices, disks and links.
     pub is_place: bool,
 }
 
@@ -153,7 +154,7 @@ pub enum Command {
     Describe {
         /// The place, by its number in the description.
         place: u16,
-        /// The zone. Its devices and links are among those of the place; its `module` says nothing.
+        /// The zone. Its devices, disks and links are among those of the place; its `module` says nothing.
         zone: Zone,
         /// The number under which its boot module was handed over whole ([`crate::native::ZONE_MODULE`]).
         module: u64,
