@@ -207,8 +207,16 @@ pub enum Presence {
 /// The way in which a program says that it goes through a mapped file (madvise(2)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// It says nothing: pages are read ahead if those before are in memory (MADV_NORMAL).
+    /// It says nothing (MADV_NORMAL): pages are read ahead if those before are in memory.
     Usual,
+    /// It says nothing and mostly finds its pages in memory: they are read ahead as with `Usual`, and else an absent
+    /// page brings the absent ones beside it, of so many pages from one on, up to the next that is in memory.
+    Around {
+        /// The first one that may come.
+        first: u64,
+        /// How many there are from that one on.
+        pages: u8,
+    },
     /// It goes here and there: nothing is read ahead (MADV_RANDOM).
     Random,
     /// It goes from page to page: the first absent page brings those behind it (MADV_SEQUENTIAL).

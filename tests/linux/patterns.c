@@ -1,4 +1,5 @@
-/* madvise: MADV_RANDOM reads no page but the one that is touched, MADV_SEQUENTIAL those behind it, too. */
+/* madvise: MADV_RANDOM reads no page but the one that is touched, MADV_SEQUENTIAL those behind it, too; without a hint those around it come.
+ * MADV_WILLNEED reads what it names, and nothing else where MADV_RANDOM was said. */
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -7,6 +8,8 @@
 #define PAGES 512UL
 /* The least that is read with a page by who says that it goes from page to page. */
 #define AHEAD 8
+/* Pages that come with each other, whichever is touched: the last 16 of 32. */
+#define BESIDE 16
 
 static int file;
 
@@ -68,6 +71,27 @@ static void hints(void) {
     gone(map);
 }
 
+/* Who says nothing gets what lies around, before the page and behind it, but not behind the file. */
+static void around(void) {
+    char *map = fresh();
+    touch(map, 112 + BESIDE / 2);
+    expect(map, 112, BESIDE);
+    touch(map, PAGES - 1);
+    expect(map, PAGES - BESIDE, BESIDE);
+    gone(map);
+}
+
+static void needed(void) {
+    char *map = fresh();
+    CHECK(madvise(map, PAGES * PAGE, MADV_RANDOM) == 0 && madvise(map + 50 * PAGE, 75 * PAGE, MADV_WILLNEED) == 0);
+    expect(map, 50, 75);
+    CHECK(here(map, 0, PAGES) == 75);
+    for (size_t page = 50; page < 125; page++)
+        touch(map, page);
+    CHECK(here(map, 0, PAGES) == 75);
+    gone(map);
+}
+
 /* A hint is for a part of a mapping, and a child has it. */
 static void parts(void) {
     char *map = fresh();
@@ -124,6 +148,8 @@ int main(void) {
     }
     CHECK(fsync(file) == 0);
     hints();
+    around();
+    needed();
     parts();
     whole();
     refusals();

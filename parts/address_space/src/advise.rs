@@ -21,34 +21,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{Access, USER_END};
 
-/// Bytes that are made resident before other tasks may run.
-const POPULATED_BETWEEN: u64 = 2 << 20;
-
-/// The pages to make resident.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Populate {
-    /// All; those that the program may write privately are its own then (MAP_POPULATE, mlock).
-    Own,
-    /// All, as after a read (MADV_POPULATE_READ).
-    Read,
-    /// All, as after a write (MADV_POPULATE_WRITE).
-    Write,
-    /// Those of files, as after a read (MADV_WILLNEED).
-    Files,
-}
-
-impl Populate {
-    /// Returns the access by which a page of a region becomes resident; none if it need not be.
-    fn of(self, region: &Region) -> Option<Access> {
-        match self {
-            Populate::Own if region.allows(Access::Write) && !region.is_shared() => Some(Access::Write),
-            Populate::Own | Populate::Read => Some(Access::Read),
-            Populate::Write => Some(Access::Write),
-            Populate::Files => matches!(region.provider, Provider::File(_)).then_some(Access::Read),
-        }
-    }
-}
-
 /// Files that a program may write through its mappings.
 pub struct WrittenFiles {
     /// The files; one may be there twice.
@@ -105,31 +77,6 @@ impl AddressSpace {
     pub fn set_options(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
         self.state.lock().set_options(start, end, |options| options.union(set).difference(clear))
-    }
-
-    /// Makes the pages of a range resident, each as `want` says.
-    ///
-    /// # Errors
-    /// [`FaultError`] of the first page that cannot be had.
-    pub async fn populate(&self, address: u64, bytes: u64, want: Populate) -> Result<(), FaultError> {
-        let (start, end) = checked(address, bytes).map_err(|_| FaultError::NotMapped)?;
-        let mut at = start;
-        while at < end {
-            let (wanted, next) = match self.state.lock().regions.find(at) {
-                Some((_, region)) => (want.of(region), region.end),
-                None => return Err(FaultError::NotMapped),
-            };
-            let Some(access) = wanted else {
-                at = next;
-                continue;
-            };
-            self.fault(at, access).await?;
-            at = at.saturating_add(PAGE);
-            if at.is_multiple_of(POPULATED_BETWEEN) {
-                gyre_message::yield_now().await;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the files that a program may write through shared mappings in a range, in the order of their addresses (msync). A file learns of

@@ -2,8 +2,8 @@
 //!
 //! The look under the lock that finds a page absent makes a [`Window`]: the absent pages of its mapping in the same
 //! 64 KiB. One look at the file system (a visit, no message) takes those that are in memory, and they are placed under
-//! one lock and counted once. Only if the needed page is not in memory a message asks for it; its neighbours are
-//! looked for when it has come.
+//! one lock and counted once. Only if the needed page is not in memory a message asks for it, and for those around it if
+//! the mapping does not miss much more than it hits ([`crate::misses`]); its neighbours are looked for when it has come.
 //!
 //! Pages around a fault are a guess: their entries are not marked as used, and the file cache notes no use of them.
 //! Nothing but the file's pages of the mapping as it is then is placed, none behind the file's end, and none in the
@@ -25,6 +25,10 @@ use gyre_object::Page;
 /// mm/memory.c, `do_fault_around`).
 const WINDOW_BYTES: u64 = AROUND_PAGES as u64 * PAGE;
 
+/// Bytes that a fault may have read with its page: 128 KiB as on Linux (VM_READAHEAD_PAGES), from a multiple of them
+/// on, so that windows lie wholly in what was read.
+const READ_BYTES: u64 = 32 * PAGE;
+
 /// The pages that one fault may bring.
 pub(crate) struct Window {
     file: Arc<MappedFile>,
@@ -36,8 +40,25 @@ pub(crate) struct Window {
     needed: u8,
     /// A bit for each page that is absent.
     absent: u16,
+    reading: Reading,
     /// The way in which the program goes through the mapping.
     pattern: Pattern,
+}
+
+/// The pages of a mapping that may be read with a needed one that is not in memory.
+#[derive(Clone, Copy)]
+struct Reading {
+    first: PageIndex,
+    pages: u8,
+}
+
+impl Reading {
+    /// Returns those around an address of a region that starts at `start`.
+    fn around(address: u64, start: u64, region: &Region) -> Reading {
+        let from = (address & !(READ_BYTES - 1)).max(start);
+        let end = (address | (READ_BYTES - 1)).saturating_add(1).min(region.end);
+        Reading { first: region.index_of(start, from), pages: (end.saturating_sub(from) / PAGE) as u8 }
+    }
 }
 
 /// The outcome of placing a window's pages.
@@ -69,6 +90,7 @@ impl Window {
             first: region.index_of(start, from),
             needed: (address.saturating_sub(from) / PAGE) as u8,
             absent: absent(from) & first_places(end.saturating_sub(from) / PAGE),
+            reading: Reading::around(address, start, region),
             pattern: region.options.pattern(),
         }
     }
@@ -88,6 +110,16 @@ impl Window {
 
     fn is_reached(&self) -> bool {
         self.file.reaches(self.index())
+    }
+
+    /// Notes that the needed page is not in memory; returns how it is to be read.
+    fn missed(&self) -> Pattern {
+        match self.pattern {
+            Pattern::Usual if self.file.misses.note_miss() => {
+                Pattern::Around { first: self.reading.first.get(), pages: self.reading.pages }
+            }
+            said => said,
+        }
     }
 
     /// Takes from memory what is asked for, if the file system shows that now; and the file's size before, if that is
@@ -127,6 +159,7 @@ impl AddressSpace {
         if !around.has_needed() || !window.is_reached() {
             return Ok(None);
         }
+        window.file.misses.note_hit();
         self.place_all(window, &mut around).map(Some)
     }
 
@@ -144,7 +177,7 @@ impl AddressSpace {
                 return Err(FaultError::BeyondEnd);
             }
         }
-        let page = file.client.page(file.node, index.get(), window.pattern).await?;
+        let page = file.client.page(file.node, index.get(), window.missed()).await?;
         // Only now: nothing may come between an answer and the place that it is for.
         let beside = window.absent & !1u16.checked_shl(u32::from(window.needed)).unwrap_or(0);
         let mut around = Around::new(window.first.get(), beside);

@@ -265,7 +265,33 @@ fn a_page_is_asked_for_as_its_program_goes_through_the_mapping() {
         hint(20, Options::empty(), Options::RANDOM | Options::SEQUENTIAL);
         assert_eq!(touch(&space, 26).await, Ok(()));
         let asked = core::mem::take(&mut *store.patterns.lock().unwrap());
-        assert_eq!(asked, [Pattern::Usual, Pattern::Random, Pattern::Sequential, Pattern::Usual, Pattern::Usual]);
+        let around = |first, pages| Pattern::Around { first, pages };
+        let [random, sequential] = [Pattern::Random, Pattern::Sequential];
+        assert_eq!(asked, [around(0, 20), random, sequential, around(64, 32), around(0, 32)]);
+    });
+}
+
+#[test]
+fn what_lies_around_is_asked_for_until_misses_outweigh_hits() {
+    block_on(async {
+        let store = Store::leak(4000 * PAGE, []);
+        let (space, (file, _)) = (space(), store.file());
+        map(&space, &file, (0, 4000, 0), Options::empty()).await;
+        for page in (0..3000).step_by(16) {
+            assert_eq!(touch(&space, page).await, Ok(()));
+        }
+        let around = |pattern: &Pattern| matches!(pattern, Pattern::Around { pages: 32, .. });
+        let asked = core::mem::take(&mut *store.patterns.lock().unwrap());
+        assert_eq!((asked.len(), asked.iter().take_while(|asked| around(asked)).count()), (188, 100));
+        assert!(asked[100..].iter().all(|asked| *asked == Pattern::Usual), "one page alone");
+        // Touches of what is in memory make up for them.
+        for page in (0..3000).step_by(16) {
+            store.cached.lock().unwrap().insert(page + 1, page_of(page + 1));
+            assert_eq!(touch(&space, page + 1).await, Ok(()));
+        }
+        assert_eq!(touch(&space, 3990).await, Ok(()));
+        let asked = core::mem::take(&mut *store.patterns.lock().unwrap());
+        assert_eq!(asked, [Pattern::Around { first: 3968, pages: 32 }], "not behind the mapping");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Locked memory: mlock and its family, within RLIMIT_MEMLOCK.
 
-use crate::advise::{Populate, checked};
+use crate::advise::checked;
+use crate::populate::Populate;
 use crate::region::{Options, Region};
 use crate::space::{LockFuture, State};
 use crate::{AddressSpace, SpaceError};

@@ -8,10 +8,10 @@
 //! first, so that a refused change changes nothing. Shared pages of files that were written are told to the file
 //! system before they go.
 
-use crate::advise::Populate;
 use crate::duplicate::{Copying, PIECE_REGIONS};
 use crate::page_index::PageIndex;
 use crate::pages::PIECE_BYTES;
+use crate::populate::Populate;
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::relocate::Relocation;
 use crate::space::{LockFuture, REGIONS_MAX, State, Withdrawn};

@@ -20,6 +20,7 @@ use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
 use gyre_object::{Page, TenantLock};
 
+use crate::misses::Misses;
 use crate::page_index::PageIndex;
 use crate::pages::PageMap;
 
@@ -168,6 +169,8 @@ pub struct MappedFile {
     pub(crate) node: NodeId,
     pub(crate) size: Arc<MappedSize>,
     pub(crate) path: Vec<u8>,
+    /// Of all faults of its mappings.
+    pub(crate) misses: Misses,
     passage: Option<io_stream::Client>,
     is_in_memory: AtomicBool,
     keep: Option<Arc<dyn Any + Send + Sync>>,
@@ -184,8 +187,8 @@ impl MappedFile {
         passage: Option<io_stream::Client>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Arc<MappedFile> {
-        let is_in_memory = AtomicBool::new(false);
-        Arc::new(MappedFile { client, node, size, path, passage, is_in_memory, keep })
+        let (misses, is_in_memory) = (Misses::default(), AtomicBool::new(false));
+        Arc::new(MappedFile { client, node, size, path, misses, passage, is_in_memory, keep })
     }
 
     /// Notes that its file system has no disk: what programs show of it counts as shared memory.

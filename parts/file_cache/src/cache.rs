@@ -14,7 +14,7 @@
 
 use crate::account::{Account, Usage};
 use crate::dirty::Dirty;
-use crate::fetch::{Arrival, Begin, Fetch, Waiting};
+use crate::fetch::{Arrival, Begin, Waiting};
 use crate::shelf::{Shelf, ShelfOptions};
 use crate::writing::Writing;
 use alloc::sync::Arc;
@@ -272,79 +272,6 @@ impl FileCache {
         self.shelf.update(&key, |slot, _| matches!(slot, Slot::Here { .. })).unwrap_or(false)
     }
 
-    /// Returns the page, or its fetch.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if the activity is at its budget and none of its pages may go.
-    pub fn begin(&'static self, key: PageKey) -> Result<Begin, OutOfMemory> {
-        self.begin_with(key, Page::zeroed)
-    }
-
-    /// Begins as [`FileCache::begin`] does, for a writer of the whole page: a new page holds old bytes.
-    ///
-    /// # Errors
-    /// As [`FileCache::begin`].
-    pub fn begin_uncleared(&'static self, key: PageKey) -> Result<Begin, OutOfMemory> {
-        self.begin_with(key, Page::uncleared)
-    }
-
-    #[inline]
-    fn begin_with(&'static self, key: PageKey, make: fn() -> Result<Page, OutOfMemory>) -> Result<Begin, OutOfMemory> {
-        if let Some(found) = self.shelf.with(&key, |slot, _| known(slot)) {
-            return Ok(found);
-        }
-        let account = self.shelf.account();
-        let page = self.take_page(&account, make)?;
-        let fetch = Fetch::new(self, key, page);
-        let add = || (Some(Slot::Fetching(None)), None);
-        let found = self.shelf.with_or_add(key, account.clone(), |slot| Some(known(slot)), add);
-        Ok(match found {
-            None => {
-                account.add_miss();
-                Begin::Lead(fetch)
-            }
-            Some(found) => {
-                fetch.forget();
-                found
-            }
-        })
-    }
-
-    /// Returns the promise to fetch a page that is absent, for reading ahead: `None` if it is known or there is no room. It is not cleared.
-    pub fn begin_absent(&'static self, key: PageKey) -> Option<Fetch> {
-        match self.begin_uncleared(key) {
-            Ok(Begin::Lead(fetch)) => Some(fetch),
-            _ => None,
-        }
-    }
-
-    fn take_page(&self, account: &Account, make: fn() -> Result<Page, OutOfMemory>) -> Result<Page, OutOfMemory> {
-        if !self.shelf.make_room(account, &Slot::may_go) {
-            return Err(OutOfMemory);
-        }
-        if self.room.get().is_some_and(|room| !(room.has_room)(account.activity())) {
-            // If none of its own may go, the page is asked for all the same: the granter of pages decides.
-            self.shelf.evict_soon(account, &Slot::may_go);
-        }
-        let process = gyre_account::current_activity();
-        let is_near = process.is_member() && self.room.get().is_some_and(|room| !(room.has_room)(process));
-        if is_near {
-            self.evict_of(account, process, true);
-        }
-        loop {
-            if let Ok(page) = make() {
-                return Ok(page);
-            }
-            let is_room = match is_near {
-                true => self.evict_of(account, process, true),
-                false => self.shelf.evict_soon(account, &Slot::may_go),
-            };
-            if !is_room {
-                return Err(OutOfMemory);
-            }
-        }
-    }
-
     /// Drops a page that a process pays for, not its siblings'; false if none may go.
     fn evict_of(&self, account: &Account, process: ActivityId, is_brief: bool) -> bool {
         self.shelf.evict_meant(account.activity(), is_brief, &|slot| slot.is_of(process), &Slot::may_go)
@@ -577,6 +504,7 @@ mod lent;
 mod past;
 mod protect;
 mod reclaim;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod vacate;

@@ -6,7 +6,8 @@
 
 use crate::Ext2;
 use crate::node::Node;
-use crate::read::{Cluster, Run, Runs, Wanted, clear, clear_behind, pages};
+use crate::read::{Cluster, Run, Runs, clear, clear_behind, pages};
+use crate::wanted::{Beside, Wanted};
 use alloc::sync::Arc;
 use gyre_file_cache::Begin;
 use gyre_interface::begun::{Begun, Part};
@@ -39,7 +40,7 @@ impl Ext2 {
             Begin::Wait(waiting) => return Some(Begun::of_another(waiting.done())),
             Begin::Here(_) => return None,
         };
-        let wanted = Wanted { pages: end.saturating_sub(fetch.key().index), may_guess };
+        let wanted = Wanted { pages: end.saturating_sub(fetch.key().index), may_guess, beside: Beside::NONE };
         let (cluster, behind) = self.led(node, fetch, wanted);
         let parts = self.begin_fill(node, cluster)?;
         if let Some(behind) = behind {

@@ -68,6 +68,7 @@ mod space;
 mod tables;
 mod truncate;
 mod walk;
+mod wanted;
 mod write;
 mod write_back;
 

@@ -1,7 +1,8 @@
 //! Reading files through the cache: misses of one reader are read together, sequential readers ahead of time.
 //!
 //! A miss fetches a cluster: the page, the wanted ones behind it, and with a sequential reader more. A reader counts
-//! as sequential if the pages before are cached. The first page of read-ahead bears a mark; when it is read, the next
+//! as sequential if the pages before are cached. Another one that touches a mapping gets those beside the page, if that
+//! is wished ([`crate::wanted`]). The first page of read-ahead bears a mark; when it is read, the next
 //! cluster is fetched behind it, so that a sequential reader does not wait.
 //!
 //! Protocol: a page is begun in the cache ([`Fetch`]), its requests are gathered in [`Runs`] (neighbours on the disk
@@ -12,6 +13,7 @@
 
 use crate::Ext2;
 use crate::node::Node;
+use crate::wanted::Wanted;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +21,7 @@ use core::iter::Peekable;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::block::{MERGED_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_VIEWS_MAX, SECTOR_BYTES};
-use gyre_interface::files::{FileError, Pattern};
+use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use smallvec::SmallVec;
@@ -28,8 +30,8 @@ const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Most pages that one request writes, the bound of merging, and the fewest that are fetched for a sequential reader.
 pub(crate) const CLUSTER_PAGES: u64 = (MERGED_BYTES_MAX / PAGE_BYTES) as u64;
-/// Pages that are read ahead of a sequential reader.
-const AHEAD_PAGES: u64 = 32;
+/// Pages that are read ahead of a sequential reader, and the most that are fetched with a page of a mapping.
+pub(crate) const AHEAD_PAGES: u64 = 32;
 /// Cached pages before a miss with which a reader counts as sequential. If half of a file is in memory, one of
 /// sixteen random readers counts so by chance.
 const HISTORY_PAGES: u64 = 4;
@@ -39,26 +41,6 @@ static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Pages that are fetched together, in order; mostly one.
 pub(crate) type Cluster = SmallVec<[Fetch; 1]>;
-
-/// The wish of a reader.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted {
-    /// Pages that it needs.
-    pub(crate) pages: u64,
-    /// True if read-ahead is allowed, for a sequential reader.
-    pub(crate) may_guess: bool,
-}
-
-impl Wanted {
-    /// Returns the wish of a program that touches a page of a mapping through which it goes in that way.
-    pub(crate) fn of_mapping(pattern: Pattern) -> Wanted {
-        match pattern {
-            Pattern::Usual => Wanted { pages: 1, may_guess: true },
-            Pattern::Random => Wanted { pages: 1, may_guess: false },
-            Pattern::Sequential => Wanted { pages: AHEAD_PAGES, may_guess: true },
-        }
-    }
-}
 
 impl Ext2 {
     pub(crate) fn page_key(&self, node: u64, index: u64) -> PageKey {
@@ -92,15 +74,20 @@ impl Ext2 {
                     if let Some(behind) = behind {
                         self.read_behind(node, behind);
                     }
+                    let is_alone = cluster.len() == 1;
                     let filled = self.fill(node, cluster).await;
                     drop(guard);
-                    if filled != Err(FileError::OutOfMemory) {
-                        return filled.map(|()| page);
+                    match filled {
+                        Ok(()) => return Ok(page),
+                        Err(error) if is_alone && error != FileError::OutOfMemory => return Err(error),
+                        Err(_) => drop(page),
                     }
-                    // There was none for a block that says where the page lies: read-ahead must not take it again.
-                    drop(page);
-                    wanted = Wanted { pages: 1, may_guess: false };
-                    self.wait_for_room(&mut waits).await?;
+                    // There was no memory for a block that says where the page lies, which those with it must not take
+                    // again, or one of them cannot be read.
+                    wanted = Wanted::ONE;
+                    if filled == Err(FileError::OutOfMemory) {
+                        self.wait_for_room(&mut waits).await?;
+                    }
                 }
             }
         }
@@ -126,6 +113,9 @@ impl Ext2 {
         let is_known =
             |back: u64| index.checked_sub(back).is_some_and(|before| self.cache.knows(self.page_key(node.id, before)));
         let is_stream = wanted.may_guess && (1..=index.min(HISTORY_PAGES)).all(is_known);
+        if !is_stream && wanted.has_beside() {
+            return (self.with_beside(node, first, wanted.beside), false);
+        }
         let least = if is_stream { CLUSTER_PAGES } else { 1 };
         let end = index.saturating_add(wanted.pages.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
         let mut cluster = Cluster::with_capacity(end.saturating_sub(index) as usize);

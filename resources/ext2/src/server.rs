@@ -13,7 +13,8 @@ use crate::Ext2;
 use crate::geometry::ROOT;
 use crate::names::Known;
 use crate::node::Node;
-use crate::read::{READ_BYTES_MAX, Wanted};
+use crate::read::READ_BYTES_MAX;
+use crate::wanted::{Beside, Wanted};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -79,7 +80,7 @@ impl Server for Ext2 {
     async fn page(&'static self, node: NodeId, index: u64, pattern: Pattern) -> Result<Page, FileError> {
         let node = self.node_to_use(node).await?;
         node.expect(NodeKind::File)?;
-        let page = self.page_at(&node, index, Wanted::of_mapping(pattern)).await?;
+        let page = self.page_at(&node, index, Wanted::of_mapping(index, pattern)).await?;
         self.moved(PAGE_BYTES);
         // It may be lent, or have been lent since it came.
         let mapped = self.cache.map(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)?;
@@ -306,7 +307,7 @@ impl Ext2 {
             let (index, start) = (at / PAGE, at % PAGE);
             let count = PAGE.saturating_sub(start).min(end.saturating_sub(at));
             let pages = behind.saturating_sub(index);
-            let page = self.page_at(&node, index, Wanted { pages, may_guess }).await?;
+            let page = self.page_at(&node, index, Wanted { pages, may_guess, beside: Beside::NONE }).await?;
             views.push(Bytes::new(page, start as usize, count as usize));
             at = at.saturating_add(count);
         }

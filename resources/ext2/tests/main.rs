@@ -23,6 +23,7 @@ mod moved;
 mod near;
 mod random_reads;
 mod reading;
+mod reading_around;
 mod room;
 mod shared;
 mod stale;

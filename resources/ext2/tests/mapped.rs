@@ -189,6 +189,7 @@ fn a_file_tells_which_of_its_pages_are_in_memory() {
         world.client.sync(world.node).await.unwrap();
         world.client.evict(world.node, 0, 0).await.unwrap();
         assert_eq!(cached(0, PAGES).await, [0; PAGES]);
+        world.spaces[0].set_options(world.at[0], (PAGES * PAGE) as u64, Options::RANDOM, Options::empty()).unwrap();
         world.poke(0, 3 * PAGE, 1).await;
         world.client.sync(world.node).await.unwrap();
         world.client.evict(world.node, 0, 0).await.unwrap();

@@ -8,11 +8,11 @@ use gyre_interface::near::{NEAR_PAGES_MAX, Near};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 
-const PAGE: u64 = 4096;
-const PAGES: u64 = 1024;
+pub const PAGE: u64 = 4096;
+pub const PAGES: u64 = 1024;
 
 /// Returns a file of [`PAGES`] pages, none of which is in memory; each begins with its number.
-async fn cold(block_bytes: &str) -> (&'static RamDisk, &'static Ext2, Client, NodeId) {
+pub async fn cold(block_bytes: &str) -> (&'static RamDisk, &'static Ext2, Client, NodeId) {
     let (disk, fs, client) = mount(make_image(16 * 1024, &["-b", block_bytes])).await;
     let root = client.root().await.unwrap();
     let new = NewNode { kind: NodeKind::File, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 };
@@ -33,7 +33,7 @@ async fn wait_for_read_ahead() {
 }
 
 /// Returns the pages in memory, which are dropped.
-async fn drop_pages(client: &Client, node: NodeId) -> u64 {
+pub async fn drop_pages(client: &Client, node: NodeId) -> u64 {
     wait_for_read_ahead().await;
     client.evict(node, 0, 0).await.unwrap() / PAGE
 }

@@ -1,7 +1,8 @@
 //! Memory that files leave to the programs of their owner.
 //!
 //! Pages of files in memory stay until somebody deletes the files. If they took the last page, each process that needs one would be ended for
-//! it, the one that should delete the files among them. So a file does not grow into the last part: the call says that there is no space.
+//! it, the one that should delete the files among them. So a file does not grow into the last part: the call says that there is no space, and a
+//! program that touches a hole of a mapping gets SIGBUS, as on Linux if a tmpfs is full (mm/shmem.c, `shmem_fault`).
 
 use crate::Tmpfs;
 use crate::node::Body;

@@ -202,6 +202,8 @@ impl files::Server for Tmpfs {
     }
 
     async fn page(&'static self, node: NodeId, index: u64, _pattern: Pattern) -> Result<Page, FileError> {
+        let offset = index.saturating_mul(PAGE_BYTES as u64);
+        self.wait_for_room(node, offset, offset.saturating_add(1)).await?;
         let mut tree = self.tree.lock();
         let size = file_size(tree.node(node)?)?;
         if index >= size.div_ceil(PAGE_BYTES as u64) {

@@ -289,5 +289,12 @@ fn a_file_does_not_grow_into_the_last_memory_of_its_owner() {
         assert_eq!(fs.allocate(node, 0, 12_288).await, Err(FileError::NoSpace));
         assert_eq!(fs.attributes(node).await.unwrap().size_bytes, 4200);
         assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 16);
+        // Nor by its mapping, which shows the pages that it has.
+        let longer = AttributeChange { size_bytes: Some(16_384), ..Default::default() };
+        fs.set_attributes(node, longer).await.unwrap();
+        assert!(fs.page(node, 1, Pattern::Usual).await.is_ok());
+        assert_eq!(fs.page(node, 3, Pattern::Usual).await.err(), Some(FileError::NoSpace));
+        keeper.rooms.store(1, Ordering::Relaxed);
+        assert!((fs.page(node, 3, Pattern::Usual).await.is_ok()) && fs.page(node, 3, Pattern::Usual).await.is_ok());
     });
 }
