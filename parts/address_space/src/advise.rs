@@ -70,6 +70,17 @@ impl AddressSpace {
         covered
     }
 
+    /// Sets and clears options of all that is mapped in a range (madvise).
+    ///
+    /// # Errors
+    /// [`SpaceError::NotMapped`] for a hole; the parts before and behind it have them all the same.
+    pub fn hint(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let mut state = self.state.lock();
+        state.regions.change(start, end, |region| region.options = region.options.union(set).difference(clear));
+        state.regions.covers(start, end).then_some(()).ok_or(SpaceError::NotMapped)
+    }
+
     /// Sets or clears an option of all mappings in the range.
     ///
     /// # Errors

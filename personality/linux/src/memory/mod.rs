@@ -215,7 +215,7 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (address, bytes) = (a.word(0), a.word(1));
     bytes.checked_next_multiple_of(PAGE).and_then(|bytes| address.checked_add(bytes)).ok_or(Errno::EINVAL)?;
     let space = thread.space();
-    let set = |set, clear| space.set_options(address, bytes, set, clear);
+    let set = |set, clear| space.hint(address, bytes, set, clear);
     match a.unsigned(2) {
         raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
         raw::MADV_WILLNEED => will_need(&space, address, bytes).await?,
