@@ -80,6 +80,8 @@ impl DeviceKind {
 pub struct Seat {
     /// Its number among the cells that there are.
     pub cell: u16,
+    /// Its kind.
+    pub kind: Kind,
     /// The tenant of its process.
     pub tenant: String,
     /// Its process.
@@ -100,6 +102,27 @@ pub struct Seat {
     pub own_cycles: u64,
     /// Cycles of other cores that served it since it began.
     pub serving_cycles: u64,
+}
+
+/// The kind of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// It has a machine of its own, at ring 0.
+    Privileged,
+    /// It runs at ring 3.
+    Plain,
+}
+
+impl Kind {
+    /// Returns its name in lists.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Privileged => "privileged",
+            Self::Plain => "plain",
+        }
+    }
 }
 
 /// The state of a cell.

@@ -56,6 +56,29 @@ static void moving(void) {
     FAILS(mremap(target, PAGE, PAGE, MREMAP_FIXED, target), EINVAL);
 }
 
+/* A shared mapping is shown at another place too by a move of no bytes; a private one is not. */
+static void shown_again(void) {
+    char *memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    strcpy(memory + PAGE, "second");
+    char *again = mremap(memory + PAGE, 0, 2 * PAGE, MREMAP_MAYMOVE);
+    CHECK(again != MAP_FAILED && again != memory + PAGE && !strcmp(again, "second"));
+    strcpy(again + PAGE, "third");
+    CHECK(!strcmp(memory + 2 * PAGE, "third") && !strcmp(memory + PAGE, "second"));
+    char *target = map(2 * PAGE);
+    CHECK(mremap(memory + PAGE, 0, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target) == target && !strcmp(target, "second"));
+    CHECK(mprotect(target, PAGE, PROT_READ) == 0 && munmap(memory, 4 * PAGE) == 0 && !strcmp(target, "second"));
+    CHECK(!strcmp(again, target));
+    FAILS(mremap(again, 0, PAGE, 0), ENOMEM);
+    FAILS(mremap(again, 0, 0, MREMAP_MAYMOVE), EINVAL);
+    FAILS(mremap(again + 1, 0, PAGE, MREMAP_MAYMOVE), EINVAL);
+    FAILS(mremap(memory, 0, PAGE, MREMAP_MAYMOVE), EFAULT);
+    FAILS(mremap(again, 0, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, again - PAGE), EINVAL);
+    FAILS(mremap(target + PAGE, 0, PAGE, MREMAP_MAYMOVE), EINVAL);
+    munmap(again, 2 * PAGE);
+    munmap(target, 2 * PAGE);
+}
+
 static void advice(void) {
     char *memory = map(4 * PAGE);
     memset(memory, 7, 4 * PAGE);
@@ -144,6 +167,7 @@ static int deep(int depth) {
 int main(void) {
     mappings();
     moving();
+    shown_again();
     advice();
     sharing();
     heap();

@@ -84,6 +84,7 @@ fn launch(run: &CellRun) -> cli::Exec {
     }
     command.extend(run.restart.then(|| "--restart".to_owned()));
     command.extend(run.plain.then(|| "--plain".to_owned()));
+    command.extend(run.unleased.then(|| "--unleased".to_owned()));
     command.push("--".into());
     command.extend(run.command.iter().cloned());
     let (select, tenant) = (run.select.clone(), run.tenant.clone());
@@ -111,6 +112,7 @@ mod tests {
         );
         assert!(command(&["gold", "--restart", "--", "x"]).contains(&"--restart".to_owned()));
         assert!(command(&["gold", "--plain", "--", "x"]).contains(&"--plain".to_owned()));
+        assert!(command(&["gold", "--plain", "--unleased", "--", "x"]).contains(&"--unleased".to_owned()));
         assert_eq!(
             command(&["gold", "--disk", "/dev/x", "--device", "1", "--", "/bin/dd"]),
             [LAUNCHER, "--cores", "1", "--memory", "64 MiB", "--disk", "/dev/x", "--device", "1", "--", "/bin/dd"]

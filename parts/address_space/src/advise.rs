@@ -84,10 +84,15 @@ impl AddressSpace {
     /// Sets or clears an option of all mappings in the range.
     ///
     /// # Errors
-    /// [`SpaceError::NotMapped`] for a hole.
+    /// [`SpaceError::NotMapped`] for a hole, [`SpaceError::Invalid`] for memory of the kernel's that no child may inherit (Linux: madvise(2),
+    /// `VM_IO`).
     pub fn set_options(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
-        self.state.lock().set_options(start, end, |options| options.union(set).difference(clear))
+        let mut state = self.state.lock();
+        if clear.contains(Options::NOT_INHERITED) && state.keeps_from_children(start, end) {
+            return Err(SpaceError::Invalid);
+        }
+        state.set_options(start, end, |options| options.union(set).difference(clear))
     }
 
     /// Returns the files that a program may write through shared mappings in a range, in the order of their addresses (msync). A file learns of
@@ -210,6 +215,14 @@ impl State {
         }
         self.regions.change(start, end, |region| region.options = change(region.options));
         Ok(())
+    }
+
+    /// Returns whether a part of a range shows the kernel's memory that children do not get.
+    fn keeps_from_children(&self, start: u64, end: u64) -> bool {
+        self.regions.parts(start, end).iter().any(|(_, _, region)| {
+            let is_the_kernels = matches!(&region.provider, Provider::Memory(memory) if memory.is_the_kernels());
+            is_the_kernels && region.options.contains(Options::NOT_INHERITED)
+        })
     }
 }
 

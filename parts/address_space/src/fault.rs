@@ -317,11 +317,14 @@ impl State {
 }
 
 impl SharedMemory {
-    /// Returns the page at an index, made if there is none yet.
+    /// Returns the page at an index, made if there is none yet. The kernel's memory has no pages but those that it was given.
     fn page(&self, index: PageIndex) -> Result<Page, FaultError> {
         let mut pages = self.pages.lock();
         if let Some(page) = pages.get(index.offset_bytes()) {
             return Ok(page.clone());
+        }
+        if self.is_the_kernels() {
+            return Err(FaultError::BeyondEnd);
         }
         let page = Page::fixed()?;
         pages.insert(index.offset_bytes(), page.clone());

@@ -195,7 +195,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Grows, shrinks or moves one mapping; returns its new start.
+    /// Grows, shrinks or moves one mapping; returns its new start. With 0 old bytes a shared one stays, and what it shows is shown at another
+    /// place too (mremap(2); Linux: mm/mremap.c).
     ///
     /// # Errors
     /// [`SpaceError`].
@@ -205,7 +206,7 @@ impl AddressSpace {
         let new_bytes = new_bytes.ok_or(SpaceError::Invalid)?;
         let old_bytes = old_end.saturating_sub(start);
         if old_bytes == 0 {
-            return Err(SpaceError::Invalid);
+            return Box::pin(self.show_again(start, new_bytes, target)).await;
         }
         if target == Move::Never || target == Move::IfNeeded {
             if new_bytes <= old_bytes {
@@ -231,6 +232,25 @@ impl AddressSpace {
             Move::To(to) => Some(range(to, new_bytes)?.0),
         };
         self.relocate(Relocation { start, end: old_end, to, bytes: new_bytes }).await
+    }
+}
+
+impl AddressSpace {
+    /// Maps what a shared mapping shows from an address on at another place too, with the same rights.
+    async fn show_again(&self, address: u64, bytes: u64, target: Move) -> Result<u64, SpaceError> {
+        let region = self.state.lock().whole(address, address)?;
+        if !region.is_shared() {
+            return Err(SpaceError::Invalid);
+        }
+        let place = match target {
+            Move::Never => return Err(SpaceError::NoMemory),
+            Move::IfNeeded => Place::Anywhere(0),
+            // The new place may begin at the address or end there, as on Linux.
+            Move::To(to) if to < address && address < range(to, bytes)?.1 => return Err(SpaceError::Invalid),
+            Move::To(to) => Place::Fixed(range(to, bytes)?.0),
+        };
+        let Region { rights, rights_max, options, provider, first_index, .. } = region;
+        self.map(MapRequest { place, bytes, rights, rights_max, options, provider, first_index }).await
     }
 }
 

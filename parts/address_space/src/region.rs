@@ -93,6 +93,8 @@ pub struct SharedMemory {
     /// Counts its pages and those of others of the same tenant.
     count: Option<Arc<AtomicU64>>,
     is_the_kernels: bool,
+    /// It is dropped with the last mapping and holder.
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl SharedMemory {
@@ -131,6 +133,22 @@ impl SharedMemory {
             }
         }
         memory
+    }
+
+    /// Makes memory of the kernel's pages, which come and go while it is mapped: [`SharedMemory::put`], [`SharedMemory::remove`]. `keep` is dropped
+    /// with it.
+    pub fn of_comings(keep: Arc<dyn Any + Send + Sync>) -> SharedMemory {
+        let mut memory = SharedMemory::default();
+        (memory.is_the_kernels, memory._keep) = (true, Some(keep));
+        memory
+    }
+
+    /// Adds pages in order, from a byte on.
+    pub fn put(&self, from: u64, pages: impl IntoIterator<Item = Page>) {
+        let mut held = self.pages.lock();
+        for (page, at) in pages.into_iter().zip((from..).step_by(PAGE_BYTES)) {
+            held.insert(at, page);
+        }
     }
 
     /// Makes memory that begins with this page, for a page that the kernel writes and programs read.

@@ -540,3 +540,46 @@ fn a_mapping_that_cannot_be_made_replaces_nothing() {
         assert_eq!(byte, [7]);
     });
 }
+
+/// Pages as those of a lot: nobody is charged for them, and they are one run again when nobody shows them any more.
+#[test]
+fn pages_of_a_lot_come_and_go_and_are_one_run_again() {
+    const LOT: u64 = 2 << 20;
+    let space = space();
+    let lot = Page::zeroed_run(9).unwrap();
+    let (at, whole) = (lot.pa(), lot.owner());
+    let (owner, parts) = lot.split_uncharged().ok().unwrap();
+    let parts: Vec<Page> = parts.collect();
+    assert_eq!((parts.len(), parts[1].pa().0 - at.0, parts[1].owner()), (512, PAGE, None));
+    let keep = Arc::new(());
+    let memory = Arc::new(SharedMemory::of_comings(keep.clone()));
+    memory.put(LOT, parts.iter().cloned());
+    let options = Options::SHARED | Options::NOT_INHERITED;
+    let provider = Provider::Memory(memory.clone());
+    let wanted = MapRequest { options, provider, ..request(Place::Fixed(BASE), 2 * LOT, BOTH) };
+    block_on(space.map(wanted)).unwrap();
+    assert_eq!(block_on(space.fault(BASE, Access::Write)), Err(FaultError::BeyondEnd), "where no lot is");
+    block_on(space.fault(BASE + LOT + PAGE, Access::Write)).unwrap();
+    let again = block_on(space.remap(BASE + LOT + PAGE, 0, PAGE, Move::IfNeeded)).unwrap();
+    block_on(space.fault(again, Access::Write)).unwrap();
+    assert_eq!(parts[1].mappings(), 2);
+    let clear = space.set_options(BASE, LOT, Options::empty(), Options::NOT_INHERITED);
+    assert_eq!(clear, Err(SpaceError::Invalid), "a child would have it");
+    let parts = Page::join(parts, owner).err().expect("a mapping shows it");
+    block_on(memory.remove(LOT..2 * LOT));
+    block_on(space.forget_shared(&memory, LOT..2 * LOT));
+    assert_eq!(
+        block_on(space.fault(again, Access::Read)),
+        Err(FaultError::BeyondEnd),
+        "what is gone does not come back"
+    );
+    let swapped = parts.iter().rev().cloned().collect();
+    drop(Page::join(swapped, owner).err().expect("held twice, and in another order"));
+    let lot = Page::join(parts, owner).ok().expect("nobody has them");
+    assert_eq!((lot.len() as u64, lot.pa(), lot.owner()), (LOT, at, whole));
+    assert_eq!(Arc::strong_count(&keep), 2);
+    drop((memory, lot));
+    block_on(space.unmap(BASE, 2 * LOT)).unwrap();
+    block_on(space.unmap(again, PAGE)).unwrap();
+    assert_eq!(Arc::strong_count(&keep), 1, "the last mapping is gone");
+}

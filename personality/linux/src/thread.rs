@@ -304,7 +304,7 @@ impl Thread {
     }
 
     /// Binds the thread to some cores, a bit each; also one that computes, as soon as its core looks up.
-    pub(crate) fn bind(&self, cores: u64) {
+    pub fn bind(&self, cores: u64) {
         self.cores.store(cores, Ordering::Relaxed);
         self.arrived.wake_all();
     }

@@ -7,7 +7,8 @@
 //! While others (programs, devices) may write a frame it is read and written by `read_shared` and `write_shared` only. Devices reach it
 //! by its address (`physical.rs`), as long as it lives.
 //!
-//! Unlike on the machine, cutting a frame (`split`) copies it, and frames that were not cleared are full of [`LEFT_OVER`].
+//! Unlike on the machine, cutting a frame (`split`) copies it unless its parts may be joined again (`split_uncharged`), and frames that were not
+//! cleared are full of [`LEFT_OVER`].
 //!
 //! A frame of memory that several machines see (`shared.rs`) is charged to nobody; its memory lasts as long as one of them looks.
 //!
@@ -47,6 +48,8 @@ pub struct Frame {
     word: FrameWord,
     /// The memory that it is a part of, if several machines see it.
     shared: Option<Arc<SharedMemory>>,
+    /// The frame that it is a part of, whose memory is given back with the last part.
+    whole: Option<Arc<Frame>>,
 }
 
 /// The byte that a frame which was not cleared is full of.
@@ -70,7 +73,7 @@ impl Frame {
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
         machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
-        Ok(Frame { memory, machine, order, word: FrameWord::new(owner, order > 0), shared: None })
+        Ok(Frame { memory, machine, order, word: FrameWord::new(owner, order > 0), shared: None, whole: None })
     }
 
     /// As [`Frame::allocate`]: here no memory leaves.
@@ -85,7 +88,7 @@ impl Frame {
     pub(crate) fn of_shared(memory: NonNull<u8>, shared: Arc<SharedMemory>) -> Frame {
         let machine = Machine::current();
         machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES);
-        Frame { memory, machine, order: 0, word: FrameWord::new(UNCHARGED, false), shared: Some(shared) }
+        Frame { memory, machine, order: 0, word: FrameWord::new(UNCHARGED, false), shared: Some(shared), whole: None }
     }
 
     /// Takes frames without clearing them; here they are always full of [`LEFT_OVER`], so that a test sees what was not written.
@@ -114,7 +117,7 @@ impl Frame {
             let memory = NonNull::new(memory).expect("a test has memory");
             whole.machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES);
             let word = whole.word.part();
-            let mut frame = Frame { memory, machine: whole.machine, order: 0, word, shared: None };
+            let mut frame = Frame { memory, machine: whole.machine, order: 0, word, shared: None, whole: None };
             whole.read_shared(index * PAGE_BYTES, frame.as_mut_slice());
             frame
         };
@@ -122,6 +125,42 @@ impl Frame {
         // The charge for the whole is the parts' to credit.
         whole.word.forget_owner();
         frames.into_iter()
+    }
+
+    /// As [`Frame::split`], but nobody is charged for the parts: whoever cuts it goes on paying for the whole by himself. Answers the payer of
+    /// the whole too, for [`Frame::join`]. The parts lie where the whole lay.
+    pub fn split_uncharged(mut self) -> (u32, impl Iterator<Item = Frame>) {
+        let (memory, machine, order, owner) = (self.memory.as_ptr(), self.machine, self.order, self.word.owner());
+        self.word.forget_owner();
+        machine.memory.frame_died(memory as u64);
+        let whole = Arc::new(self);
+        let part = |index: usize| {
+            let memory = NonNull::new(memory.wrapping_add(index * PAGE_BYTES)).expect("inside the whole");
+            machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES);
+            let word = FrameWord::new(UNCHARGED, false);
+            Frame { memory, machine, order: 0, word, shared: None, whole: Some(whole.clone()) }
+        };
+        (owner, (0..1usize << order).map(part).collect::<Vec<Frame>>().into_iter())
+    }
+
+    /// Makes the parts of a frame that was cut by [`Frame::split_uncharged`] one again, charged to `owner` from now on: all of them, in order.
+    ///
+    /// # Errors
+    /// The parts, if they are not those of one frame or if an address space shows one of them.
+    pub fn join(parts: Vec<Frame>, owner: u32) -> Result<Frame, Vec<Frame>> {
+        let Some(whole) = parts.first().and_then(|first| first.whole.clone()) else { return Err(parts) };
+        let is_next = |(index, part): (usize, &Frame)| {
+            let is_its = part.whole.as_ref().is_some_and(|other| Arc::ptr_eq(other, &whole));
+            is_its && part.mappings() == 0 && part.pa().0 == whole.pa().0 + (index * PAGE_BYTES) as u64
+        };
+        if parts.len() != 1 << whole.order || !parts.iter().enumerate().all(is_next) {
+            return Err(parts);
+        }
+        drop(parts);
+        let mut whole = Arc::try_unwrap(whole).ok().expect("all parts were here");
+        whole.word = FrameWord::new(owner, true);
+        whole.machine.memory.frame_born(whole.pa().0, whole.bytes());
+        Ok(whole)
     }
 
     /// The physical address of the first byte.
@@ -273,7 +312,7 @@ impl Drop for Frame {
             meter.credit(owner, self.bytes());
         }
         self.machine.memory.frame_died(self.memory.as_ptr() as u64);
-        if self.shared.is_some() {
+        if self.shared.is_some() || self.whole.is_some() {
             return;
         }
         // SAFETY: allocated in `allocate` with this layout, freed once.

@@ -6,7 +6,7 @@
 //! core would get all of it), a waiting thread moves: a thread counts for what its tenant is entitled to (reservation, share, limit) divided
 //! by the tenant's threads that want a core, and the cores' sums of these are kept about equal.
 //!
-//! Only cores that are online count, and only they are moved to.
+//! Only cores that are online count, and only they are moved to; those that a process keeps are left out.
 
 use crate::engine::{COMPUTE, Engine};
 use crate::limits::BALANCE_NS;
@@ -131,6 +131,7 @@ impl Engine {
             return;
         };
         let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores());
+        let allowed = allowed & self.open_cores();
         let others = self.online().filter(|&core| core != here && allowed >> core & 1 == 1);
         let Some(to) = others.min_by_key(|&core| loads.of_core(core)) else {
             return;
@@ -148,7 +149,7 @@ impl Engine {
         let mut wanting: Vec<(ActivityId, ClientParams, u64)> = Vec::new();
         let roots = self.threads.roots();
         wanting.try_reserve(roots.len()).ok()?;
-        let (online, cores) = (self.slots.online(), self.slots.online().count_ones() as usize);
+        let (online, cores) = (self.open_cores(), self.open_cores().count_ones() as usize);
         let threads = |root| self.present().map(|core| u64::from(self.threads.active(root, core))).sum::<u64>();
         let all = roots.into_iter().map(|root| (root, self.of(root, None), threads(root)));
         wanting.extend(all.filter(|(_, _, threads)| *threads > 0));

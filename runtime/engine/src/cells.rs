@@ -75,7 +75,7 @@ pub enum CellsError {
     Busy,
     /// It cannot be kept.
     Table(TableFault),
-    /// It names a core that this instance does not have.
+    /// It names a core that this instance does not have, or that a process keeps.
     NoSuchCore {
         /// The cell's `id`.
         cell: u32,
@@ -131,8 +131,8 @@ impl Engine {
     }
 
     fn admit_cells(&self, plans: &[CellPlan], from_ns: u64) -> Result<Table, CellsError> {
-        let online = self.slots.online();
-        if let Some(plan) = plans.iter().find(|plan| u64::from(plan.cores) & !online != 0) {
+        let open = self.open_cores();
+        if let Some(plan) = plans.iter().find(|plan| u64::from(plan.cores) & !open != 0) {
             return Err(CellsError::NoSuchCore { cell: plan.id });
         }
         let is_twice = |(at, plan): (usize, &CellPlan)| plans.iter().take(at).any(|other| other.id == plan.id);

@@ -93,7 +93,7 @@ impl Engine {
     /// activity has ended; false if there is no place for it.
     pub fn spawn_thread(&'static self, activity: ActivityId, params: ThreadParams, thread: Movable) -> bool {
         let root = self.root_of(activity);
-        let Some(core) = self.threads.best_core(root, self.thread_cores(root, params.cores)) else {
+        let Some(core) = self.threads.best_core(root, self.thread_cores(root, activity, params.cores)) else {
             return false;
         };
         let Some(number) = self.threads.begin(root, core) else {
@@ -110,7 +110,7 @@ impl Engine {
         let mut state = self.state.here().borrow_mut();
         if let Some(header) = state.tasks.get_mut(self.hot.here().running.get()) {
             header.wish = cores as u8;
-            header.cores = self.thread_cores(header.root, cores) as u8;
+            header.cores = self.thread_cores(header.root, header.activity, cores) as u8;
         }
         state.calm_until = 0;
     }
@@ -123,7 +123,7 @@ impl Engine {
     /// Makes a thread a task of `core`.
     pub(crate) fn settle(&self, core: usize, traveller: Traveller) {
         let root = self.root_of(traveller.activity);
-        let cores = self.thread_cores(root, traveller.params.cores);
+        let cores = self.thread_cores(root, traveller.activity, traveller.params.cores);
         let to = if core == core_index() { self.detour(core, root, cores) } else { Some(core) };
         if let Some(to) = to {
             self.post(to, Message::Errand(Box::new(move |engine| engine.settle(to, traveller))));

@@ -18,7 +18,7 @@ use crate::timer::Alarm;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::task::Waker;
-use gyre_account::Span;
+use gyre_account::{ActivityId, Span};
 use gyre_machine::core_index;
 use gyre_message::{Gone, Reply};
 
@@ -42,10 +42,12 @@ impl Load {
 
 impl Engine {
     /// Returns the cores that a thread may use which asks for `wish`: all that threads may use if its own are away, as on Linux.
-    pub(crate) fn thread_cores(&self, root: gyre_account::ActivityId, wish: u64) -> u64 {
+    /// Cores that its process keeps are among them, those that others keep are not.
+    pub(crate) fn thread_cores(&self, root: ActivityId, process: ActivityId, wish: u64) -> u64 {
         let programs = self.resources.get(crate::engine::COMPUTE.index()).map_or(0, |compute| compute.cores());
-        let cell = programs & self.cells.mask(root);
-        let allowed = if cell == 0 { programs } else { cell };
+        let open = programs & !self.kept.cores();
+        let cell = open & self.cells.mask(root);
+        let allowed = if cell == 0 { open } else { cell } | programs & self.kept.cores_of(process);
         if wish & allowed == 0 { allowed } else { wish & allowed }
     }
 
@@ -59,7 +61,7 @@ impl Engine {
                 let Some(header) = state.tasks.get_mut(task).filter(|header| header.thread != NIL) else {
                     continue;
                 };
-                let cores = self.thread_cores(header.root, header.wish.into()) as u8;
+                let cores = self.thread_cores(header.root, header.activity, header.wish.into()) as u8;
                 let before = core::mem::replace(&mut header.cores, cores);
                 if header.movable && before != cores {
                     state.threads.unqueue(before);
@@ -73,12 +75,17 @@ impl Engine {
 
     /// Sends away what can move, and says what cannot.
     pub(crate) fn clear_out(&'static self, slot: usize) -> Load {
+        self.free_waiting_threads();
+        self.repin(slot);
+        self.state.here().borrow().load()
+    }
+
+    /// Sends away threads that may not run on this core, also those that wait.
+    pub(crate) fn free_waiting_threads(&'static self) {
         gyre_machine::park_registers();
         let now = self.line().last();
         self.state.here().borrow_mut().free_threads(now, self.ns(now));
         self.send_strays();
-        self.repin(slot);
-        self.state.here().borrow().load()
     }
 
     /// Notes that this core leaves when it comes to rest, or says at once that it cannot.

@@ -139,7 +139,7 @@ impl Engine {
             return false;
         }
         let line = self.line();
-        line.stamp(Span::Idle);
+        line.stamp(self.idle_span());
         // Interrupts that nobody was named for lead to no work: who comes after the idle time did not cause them.
         if line.is_open() {
             line.blame(Cause::Nobody);

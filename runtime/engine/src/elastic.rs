@@ -163,6 +163,9 @@ impl Engine {
             return Err(WithdrawError::Busy(alloc::vec![cell]));
         }
         let change = self.slots.change();
+        if let Some(keeper) = self.keeper_on(slot) {
+            return Err(WithdrawError::Busy(alloc::vec![keeper]));
+        }
         match self.slots.state(slot) {
             SlotState::Online => change.set(slot, SlotState::Leaving),
             SlotState::Absent | SlotState::Away => return Err(WithdrawError::Vacant),
@@ -254,7 +257,7 @@ impl Engine {
     }
 
     /// Runs an errand on every core that is present, and on the one of `slot`, and waits for all of them.
-    async fn round(&'static self, slot: usize, work: fn(&'static Engine)) -> Result<(), WithdrawError> {
+    pub(crate) async fn round(&'static self, slot: usize, work: fn(&'static Engine)) -> Result<(), WithdrawError> {
         let mut left = self.slots.present();
         for _ in 0..TRIES_MAX {
             let mut calls: Vec<(usize, Call<Result<(), Gone>>)> = Vec::new();

@@ -79,6 +79,8 @@ pub struct Engine {
     pub(crate) cpu_policy: SpinLock<Arc<dyn Policy>>,
     pub(crate) entitlements: EntitlementTable,
     pub(crate) cells: Cells,
+    /// Cores that processes keep for themselves.
+    pub(crate) kept: crate::kept::Kept,
     pub(crate) aggregates: crate::aggregate::Aggregates,
     /// Slots for cores: those below have an inbox and a part of the ledger.
     pub(crate) cores: usize,
@@ -163,6 +165,7 @@ impl Engine {
             cpu_policy: SpinLock::new(cpu),
             entitlements: EntitlementTable::new(config.infrastructure_weight),
             cells: Cells::new(flat),
+            kept: crate::kept::Kept::new(),
             aggregates: crate::aggregate::Aggregates::new(),
             cores,
             slots,
@@ -304,8 +307,9 @@ impl Engine {
 
     /// Returns the loads of the cores that a resource may use, for its policy.
     pub(crate) fn loads(&self, resource: &Resource) -> Vec<CoreLoad> {
+        let kept = self.kept.cores();
         self.online()
-            .filter(|&core| resource.runs_on(core))
+            .filter(|&core| resource.runs_on(core) && kept >> core & 1 == 0)
             .map(|core| CoreLoad {
                 core,
                 clients: self.threads.homed(core),

@@ -33,6 +33,7 @@ pub mod fault;
 pub mod grid;
 mod hot;
 mod inbox;
+mod kept;
 pub mod kill;
 mod labels;
 mod late;

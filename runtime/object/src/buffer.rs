@@ -11,6 +11,7 @@
 //! writer. Dropping the last holder frees the frame and credits its payer.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use gyre_machine::{Frame, Like, OutOfMemory, PAGE_BYTES, Pa, Viewing};
 
 /// A counted page of memory: a frame of the file cache, of a program, of a packet. Cloning shares it.
@@ -66,6 +67,30 @@ impl Page {
     pub fn split(self) -> Result<impl Iterator<Item = Page>, Page> {
         let frame = Arc::try_unwrap(self.0).map_err(Page)?;
         Ok(frame.split().map(|frame| Page(Arc::new(frame))))
+    }
+
+    /// Cuts a run into single pages, in order, for which nobody is charged: whoever cuts it goes on paying for the whole by himself. Answers the
+    /// payer of the run too, for [`Page::join`].
+    ///
+    /// # Errors
+    /// The page itself if another holder has it too.
+    pub fn split_uncharged(self) -> Result<(u32, impl Iterator<Item = Page>), Page> {
+        let frame = Arc::try_unwrap(self.0).map_err(Page)?;
+        let (owner, frames) = frame.split_uncharged();
+        Ok((owner, frames.map(|frame| Page(Arc::new(frame)))))
+    }
+
+    /// Makes the pages of [`Page::split_uncharged`] one run again, charged to `owner` from now on: all of them, in order.
+    ///
+    /// # Errors
+    /// The pages, if another holder or an address space has one of them, or if they are not those of one run.
+    pub fn join(pages: Vec<Page>, owner: u32) -> Result<Page, Vec<Page>> {
+        if pages.iter().any(Page::is_shared) {
+            return Err(pages);
+        }
+        let frames = pages.into_iter().filter_map(|page| Arc::try_unwrap(page.0).ok()).collect();
+        let again = |frames: Vec<Frame>| frames.into_iter().map(Page::of).collect();
+        Frame::join(frames, owner).map(Page::of).map_err(again)
     }
 
     /// Returns the physical address, for page tables and devices. Its user keeps a clone of the page meanwhile.

@@ -18,6 +18,7 @@ use crate::{aggregates, behalf, cells_in_time, ending, figures, goals, seats, sn
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_cell_abi::ASK;
 use gyre_cell_abi::device::{DEVICE_CLOSE, DEVICE_OPEN};
 use gyre_contract::native::{
     CELL_LEASES, CELL_LIST, CELL_LOG, CELL_POOL, CELL_REVOKE, CELLS, CHANGE, CHANGES, CHANNEL_ACCEPT, CHANNEL_CLOSE,
@@ -72,6 +73,7 @@ pub async fn call(kernel: &'static Kernel, thread: Arc<Thread>, number: u64, arg
         #[cfg(feature = "fault-injection")]
         ATTACK => return crate::fault::attack(arguments),
         CELL_LEASES => return seats::leases::list(kernel, &thread, arguments).await,
+        ASK => return seats::plain::ask::ask(kernel, &thread, arguments).await,
         DEVICE_OPEN => return device::open(kernel, &thread, arguments).await,
         DEVICE_CLOSE => return device::close(kernel, &thread, arguments).await,
         CHECKPOINT | EVICT => return keep(kernel, &thread, number, arguments).await,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define GYRE_CELL_ENTER 0x1050 /* under `gyre-cell` with 0: leaves the cell, with memory and files as they are; EBUSY with several threads */
+#define GYRE_CELL_ASK 0x105e   /* in a plain cell: MORE, GIVE, GIVE_CORE or LEAVE, and its argument (gyre_cell_ask) */
 /* By a line: addresses of a gyre_cell_device_request and of a place for gyre_cell_device_facts. The queue is a split ring of virtio 1.2
  * (2.7) in lots, its requests are those of a block device (5.2.6). Words that cannot be true end the cell. A network card is opened with a
  * gyre_cell_card_request and gyre_cell_card_facts: each chain is a frame of Ethernet, without a header of virtio. */
@@ -19,7 +20,7 @@
 
 /* gyre_cell_request.flags */
 #define GYRE_CELL_PRIVILEGED 1u /* ring 0 of a machine of its own */
-#define GYRE_CELL_PLAIN 2u      /* ring 3 */
+#define GYRE_CELL_PLAIN 2u      /* ring 3: the same program goes on, with cores and lots of its own; no lines, no notices */
 #define GYRE_CELL_NOTICES 4u    /* a core that computes gets the interrupt GYRE_CELL_KICK_VECTOR when the page asks for something */
 
 /* Numbers for gyre_cell_exit. */
@@ -49,7 +50,7 @@
 
 struct gyre_cell_request {
     uint32_t size, flags, cores;
-    uint32_t lines;        /* for each core: a power of two, 8 to 256 */
+    uint32_t lines;        /* for each core: a power of two, 8 to 256; 0 for a plain cell */
     uint64_t memory_bytes; /* whole lots of 2 MiB */
     uint64_t page;         /* where the shared page shall appear: free, a multiple of 4096 */
     uint64_t reserved[4];  /* zeros */
@@ -101,9 +102,14 @@ struct gyre_cell_card_facts {
 _Static_assert(sizeof(struct gyre_cell_card_request) == 64 && sizeof(struct gyre_cell_card_facts) == 16, "the layout is fixed");
 _Static_assert(sizeof(struct gyre_cell_request) == 64 && sizeof(struct gyre_cell_line) == 64, "the layout is fixed");
 
-/* Becomes a cell: the caller goes on at ring 0 with its memory as it was. Answers 0, or -1 with errno and nothing held. Everything that is
+/* Becomes a cell: the caller goes on at ring 0 with its memory as it was, as a plain cell at ring 3. Answers 0, or -1 with errno and nothing held. Everything that is
  * used before there are gates must be present, and the process has one thread. */
 static inline int gyre_cell_enter(const struct gyre_cell_request *request) { return (int)syscall(GYRE_CELL_ENTER, request); }
+
+/* In a plain cell: asks for more bytes (MORE), gives back the lot at an address of the list (GIVE) or a core (GIVE_CORE), or leaves (LEAVE): an
+ * ordinary process without its lots. A lot at p lies at window + p, and can be shown elsewhere too (mremap(2) with no old bytes); one that was
+ * given back is SIGBUS. Children do not inherit the lots. Answers 0, or -1 with errno. */
+static inline int gyre_cell_ask(uint64_t number, uint64_t first) { return (int)syscall(GYRE_CELL_ASK, number, first); }
 
 /* In a cell: leaves it for a service of the kernel; answers its result, or a negative error number. */
 static inline int64_t gyre_cell_exit(uint64_t number, uint64_t first, uint64_t second) {

@@ -4,13 +4,14 @@ use std::mem::offset_of;
 
 use gyre_cell_abi::card::{CardFacts, CardRequest};
 use gyre_cell_abi::device::{DEVICE_CLOSE, DEVICE_OPEN, DeviceFacts, DeviceRequest};
-use gyre_cell_abi::{CallLine, CellPage, CellRequest, ENTER, KICK_VECTOR, asks, exit, flag, state};
+use gyre_cell_abi::{ASK, CallLine, CellPage, CellRequest, ENTER, KICK_VECTOR, asks, exit, flag, state};
 
 /// Compiles a C program with the header that returns 0 if all of it is so.
 #[test]
 fn layouts_and_numbers_are_those_of_the_crate() {
     let numbers = [
         ("GYRE_CELL_ENTER", ENTER),
+        ("GYRE_CELL_ASK", ASK),
         ("GYRE_CELL_DEVICE_OPEN", DEVICE_OPEN),
         ("GYRE_CELL_DEVICE_CLOSE", DEVICE_CLOSE),
         ("GYRE_CELL_PRIVILEGED", flag::PRIVILEGED.into()),

@@ -25,7 +25,7 @@ fn run(mut command: Command, input: &str) -> Output {
 
 fn in_cell(options: &[&str], program: &[&str], input: &str) -> Output {
     let mut command = Command::new(CELL);
-    command.arg("--plain").args(options).arg("--").args(program);
+    command.args(["--plain", "--unleased"]).args(options).arg("--").args(program);
     run(command, input)
 }
 
@@ -141,4 +141,14 @@ fn a_disk_is_written_in_whole_sectors() {
     assert!(!output.status.success() && std::fs::read(&disk).expect("it is there") == bytes);
     let output = with_disk(&disk, &["--device", "1"], &["/bin/cat", "/dev/cell0"], "");
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("No such device"));
+}
+
+#[test]
+fn a_plain_cell_without_a_kernel_that_leases_says_so() {
+    let mut command = Command::new(CELL);
+    command.args(["--plain", "--", "/bin/true"]);
+    let output = run(command, "");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(126));
+    assert!(said.contains("keeps no cores and memory for cells") && said.contains("--unleased"), "{said}");
 }

@@ -23,7 +23,7 @@ mod request;
 
 pub use line::{CallLine, LINES_MAX, LINES_MIN, state};
 pub use page::{CellPage, LOTS_MAX, PAGE_VERSION, asks};
-pub use request::{CellRequest, ENTER, LOT_BYTES, flag};
+pub use request::{ASK, CellRequest, ENTER, LOT_BYTES, flag};
 
 /// Numbers of exits, in rax. The answer comes in rax; negative numbers are errors of Linux.
 pub mod exit {

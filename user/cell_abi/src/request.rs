@@ -2,6 +2,9 @@
 
 /// The number of the native call, with the address of a [`CellRequest`].
 pub const ENTER: u64 = 0x1050;
+/// The number of the native call by which a plain cell asks for what others have by [`crate::exit`]s: the number of the exit (MORE, GIVE,
+/// GIVE_CORE or LEAVE) and its argument. A lot is named by its place in the list of the page.
+pub const ASK: u64 = 0x105e;
 /// Memory is granted in lots of so many bytes, which lie at multiples of it.
 pub const LOT_BYTES: u64 = 2 << 20;
 
@@ -9,7 +12,8 @@ pub const LOT_BYTES: u64 = 2 << 20;
 pub mod flag {
     /// Ring 0 of a machine of its own.
     pub const PRIVILEGED: u32 = 1;
-    /// Ring 3, for processors without virtual machines.
+    /// Ring 3, for processors without virtual machines: the call returns 0 to the same program, with the page, and the lots in a window. It has no
+    /// lines and no notices; its calls and faults are ordinary ones.
     pub const PLAIN: u32 = 2;
     /// A core that computes gets the interrupt [`crate::KICK_VECTOR`] when the page has news for it: [`crate::asks`]. The cell has a gate for it.
     pub const NOTICES: u32 = 4;
@@ -25,7 +29,7 @@ pub struct CellRequest {
     pub flags: u32,
     /// Cores for itself.
     pub cores: u32,
-    /// Call lines for each core: a power of two from [`crate::LINES_MIN`] to [`crate::LINES_MAX`].
+    /// Call lines for each core: a power of two from [`crate::LINES_MIN`] to [`crate::LINES_MAX`]; 0 for a plain cell.
     pub lines: u32,
     /// Memory for itself, bytes: whole lots.
     pub memory_bytes: u64,

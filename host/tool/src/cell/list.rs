@@ -1,4 +1,11 @@
-//! `gyre cell list`, `log` and `revoke`.
+//! `gyre cell list`, `log`, `revoke` and `pool`.
+//!
+//! * The list is a table of cells, what is free beside them, and a table of devices if the machine has some for cells.
+//! * The log is a line for each record; with `--follow` it goes on until nobody reads any more.
+//! * An order is made of words with units, which are checked here; whether it can be is the machine's to say.
+//!
+//! Each of them is a document for programs too. The agent of the machine makes the calls; numbers of cells are the kernel's, and a cell is
+//! known to people by its tenant and its process.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -33,8 +40,19 @@ pub fn list(agent: &Agent, form: Form) -> Result<ExitCode> {
 }
 
 fn table(seats: &Seats) -> String {
-    let head =
-        ["tenant", "process", "state", "cores", "memory", "for", "exits", "own cycles", "serving cycles", "runtime"];
+    let head = [
+        "tenant",
+        "process",
+        "kind",
+        "state",
+        "cores",
+        "memory",
+        "for",
+        "exits",
+        "own cycles",
+        "serving cycles",
+        "runtime",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(seats.seats.iter().map(|seat| row(seat, seats.now_ns)));
     let free = format!(
@@ -81,6 +99,7 @@ fn row(seat: &Seat, now_ns: u64) -> Vec<String> {
     vec![
         seat.tenant.clone(),
         seat.process.to_string(),
+        seat.kind.name().into(),
         seat.state.name().into(),
         numbers(&seat.cores),
         show_bytes(seat.memory_bytes),
@@ -196,7 +215,7 @@ fn outcome(order: &Revoke, returned: Returned) -> String {
 #[cfg(test)]
 mod tests {
     use gyre_contract::{
-        seats::{By, Deed, DeviceKind, State},
+        seats::{By, Deed, DeviceKind, Kind, State},
         zones::DeviceAddress,
     };
 
@@ -205,6 +224,7 @@ mod tests {
     fn seats() -> Seats {
         let seat = Seat {
             cell: 0,
+            kind: Kind::Plain,
             tenant: "gold".into(),
             process: 17,
             cores: vec![1, 3],
@@ -244,7 +264,9 @@ mod tests {
     #[test]
     fn a_list_says_who_has_what() {
         let text = table(&seats());
-        for part in ["gold", "17", "runs", "1,3", "64.0 MiB", "2.5 s", "3.00 M", "abababababab", "free: cores 2"] {
+        for part in
+            ["gold", "17", "plain", "runs", "1,3", "64.0 MiB", "2.5 s", "3.00 M", "abababababab", "free: cores 2"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(table(&Seats::default()).starts_with("no cells\nfree: cores -"));

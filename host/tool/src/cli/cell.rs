@@ -134,9 +134,12 @@ pub struct CellRun {
     /// Start it again if it crashes
     #[arg(long)]
     pub restart: bool,
-    /// Without a virtual machine: the runtime runs at ring 3, on the tenant's cores and memory
+    /// Without a virtual machine: the runtime runs at ring 3
     #[arg(long)]
     pub plain: bool,
+    /// With --plain: an ordinary process, without cores and memory for itself
+    #[arg(long, requires = "plain")]
+    pub unleased: bool,
     /// When pages become present: demand, eager, keep, reuse
     #[arg(long, value_name = "NAME")]
     pub pager: Option<String>,

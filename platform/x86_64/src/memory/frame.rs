@@ -15,6 +15,7 @@ use super::buddy::Kind;
 use super::raw;
 use crate::lock::Once;
 use crate::paging::DIRECT_MAP;
+use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, Viewing};
@@ -159,6 +160,35 @@ impl Frame {
             // SAFETY: addresses of the direct map are not null; let go above, and each single frame is taken charge of once.
             Frame { memory: unsafe { NonNull::new_unchecked(memory) }, word: word.part() }
         })
+    }
+
+    /// As [`Frame::split`], but nobody is charged for the parts: whoever cuts it goes on paying for the whole by himself. Answers the payer of
+    /// the whole too, for [`Frame::join`].
+    pub fn split_uncharged(mut self) -> (u32, impl Iterator<Item = Frame>) {
+        let owner = self.word.owner();
+        self.word.forget_owner();
+        (owner, self.split())
+    }
+
+    /// Makes the parts of a frame that was cut one again, charged to `owner` from now on: all of them, in order.
+    ///
+    /// # Errors
+    /// The parts, if they are not those of one run or if an address space shows one of them.
+    pub fn join(parts: Vec<Frame>, owner: u32) -> Result<Frame, Vec<Frame>> {
+        let start = parts.first().map_or(0, |first| first.pa().0);
+        let order = parts.len().trailing_zeros() as u8;
+        let is_next = |(index, part): (u64, &Frame)| {
+            part.pa().0 == start + index * PAGE_BYTES as u64 && !part.word.is_run() && part.word.mappings() == 0
+        };
+        let is_run = parts.len().is_power_of_two()
+            && usize::from(order) < super::buddy::ORDERS
+            && start.is_multiple_of((PAGE_BYTES << order) as u64)
+            && !raw::is_foreign(start)
+            && (0..).zip(&parts).all(is_next);
+        let Some(memory) = NonNull::new((DIRECT_MAP + start) as *mut u8).filter(|_| is_run) else { return Err(parts) };
+        parts.into_iter().for_each(core::mem::forget);
+        raw::become_run(start, order);
+        Ok(Frame { memory, word: FrameWord::new(owner, order > 0) })
     }
 
     /// The physical address of the first byte.

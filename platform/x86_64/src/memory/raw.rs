@@ -8,7 +8,7 @@
 //!
 //! Left out: who pays ([`super::frame`], [`super::heap`]), and which lots leave ([`super::lots`]).
 
-use super::buddy::{Buddy, CACHED, FOREIGN, FrameInfo, FrameTable, Kind, NotTaken, TAKEN};
+use super::buddy::{Buddy, CACHED, FOREIGN, FrameInfo, FrameTable, INSIDE, Kind, NotTaken, TAKEN};
 use crate::core_local::CoreLocal;
 use crate::lock::SpinLock;
 use crate::paging::{FRAME_INFO, reach};
@@ -159,6 +159,14 @@ pub(crate) fn become_single(pa: u64, run: u64) {
     info.set_kinds(first.lot_kind(), first.taken_kind());
     info.order.store(0, Relaxed);
     info.state.store(TAKEN, Relaxed);
+}
+
+/// Describes `2^order` frames that were taken alone as one run again, of the first one's kinds.
+pub(crate) fn become_run(start: u64, order: u8) {
+    for pa in (1..1u64 << order).map(|index| start + index * PAGE_BYTES as u64) {
+        info_of(pa).state.store(INSIDE, Relaxed);
+    }
+    info_of(start).order.store(order, Relaxed);
 }
 
 /// Says that the frames of a region are another instance's too; their descriptions are mapped.

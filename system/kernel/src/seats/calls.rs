@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
-use gyre_contract::seats::{Record, Revoke, Seat as View, Seats as All, State};
+use gyre_contract::seats::{Kind, Record, Revoke, Seat as View, Seats as All, State};
 use gyre_engine::Engine;
 use gyre_engine::snapshot::Spent;
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
@@ -96,15 +96,16 @@ fn view(engine: &Engine, seat: &Arc<Seat>) -> View {
     let used = used(engine, seat.activity);
     View {
         cell: seat.number,
+        kind: seat.kind,
         tenant: seat.owner.tenant.clone(),
         process: seat.owner.process,
         cores: live.filter_map(|station| u32::try_from(station.slot).ok()).collect(),
-        memory_bytes: (seat.lots.lock().len() as u64).saturating_mul(gyre_cell_abi::LOT_BYTES),
+        memory_bytes: (seat.lot_count() as u64).saturating_mul(gyre_cell_abi::LOT_BYTES),
         since_ns: engine.ns(seat.began),
         state: state(seat),
         runtime: seat.owner.runtime.clone(),
         exits: seat.exits.load(Ordering::Relaxed),
-        own_cycles: used.own,
+        own_cycles: own_cycles(seat, &used),
         serving_cycles: used.serving.saturating_sub(seat.served_before),
     }
 }
@@ -120,8 +121,18 @@ pub fn state(seat: &Seat) -> State {
     }
 }
 
+/// Returns the cycles of a cell's own cores: a plain cell's programs run there as ordinary ones.
+fn own_cycles(seat: &Seat, used: &Used) -> u64 {
+    match seat.kind {
+        Kind::Privileged => used.own,
+        Kind::Plain => used.own.saturating_add(used.run.saturating_sub(seat.run_before)),
+    }
+}
+
 /// Cycles of a process.
 pub struct Used {
+    /// In its programs.
+    pub run: u64,
     /// On cores that it has for itself.
     pub own: u64,
     /// On others, in the kernel.
@@ -131,5 +142,5 @@ pub struct Used {
 /// Returns the cycles of a process up to now.
 pub fn used(engine: &Engine, activity: ActivityId) -> Used {
     let spent = Spent::of(&engine.figures(activity));
-    Used { own: spent.leased, serving: spent.kernel }
+    Used { run: spent.user, own: spent.leased, serving: spent.kernel }
 }

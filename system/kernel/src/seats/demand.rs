@@ -73,7 +73,7 @@ fn demand_of(seat: &Seat, order: Revoke) -> Result<Demand, Refusal> {
     if order.is_all() {
         return Ok(Demand { goal: Goal::Nothing, order, began });
     }
-    let (lots, cores) = (seat.lots.lock().len(), live_cores(seat));
+    let (lots, cores) = (seat.lot_count(), live_cores(seat));
     let wanted_lots = usize::try_from(order.memory_bytes.checked_div(LOT_BYTES).unwrap_or(0)).unwrap_or(usize::MAX);
     let rest = |has: usize, wanted: usize| has.checked_sub(wanted).filter(|rest| *rest > 0 || wanted == 0);
     match (rest(lots, wanted_lots), rest(cores, order.cores as usize)) {
@@ -103,9 +103,7 @@ async fn watch(engine: &Engine, seats: &Seats, seat: &Arc<Seat>, demand: Demand)
             Outcome::Ended
         }
     };
-    if let Some(reach) = seat.reach() {
-        reach.memory.lines.want(Wanted::default());
-    }
+    seat.with_page(|page| page.want(Wanted::default()));
     let words = if outcome == Outcome::Given { "given back" } else { "not given back in time: ended" };
     note(seats, seat, &demand, words.into());
     seat.is_asked.store(false, Ordering::SeqCst);
@@ -113,18 +111,17 @@ async fn watch(engine: &Engine, seats: &Seats, seat: &Arc<Seat>, demand: Demand)
 }
 
 fn ask(seat: &Seat, demand: &Demand) {
-    let Some(reach) = seat.reach() else { return };
-    let lines = &reach.memory.lines;
     let cycles_per_us = gyre_x86_64::cycles_per_ms().checked_div(1000).unwrap_or(0);
     let within = demand.order.within_ns.checked_div(1000).unwrap_or(0).saturating_mul(cycles_per_us);
-    match demand.goal {
-        Goal::Nothing => lines.ask_for_end(),
-        Goal::Less { lots, cores } => lines.want(Wanted {
-            lots: difference(reach.memory.lot_count(), lots),
-            cores: difference(live_cores(seat), cores),
-            until: gyre_x86_64::now().saturating_add(within),
-        }),
-    }
+    let until = gyre_x86_64::now().saturating_add(within);
+    let has_lots = seat.reach().map_or_else(|| seat.lot_count(), |reach| reach.memory.lot_count());
+    let has_cores = live_cores(seat);
+    seat.with_page(|page| match demand.goal {
+        Goal::Nothing => page.ask_for_end(),
+        Goal::Less { lots, cores } => {
+            page.want(Wanted { lots: difference(has_lots, lots), cores: difference(has_cores, cores), until });
+        }
+    });
     seat.tell();
 }
 
@@ -138,7 +135,7 @@ fn is_over(seat: &Seat) -> bool {
 
 /// A cell that is over has given all.
 fn is_met(seat: &Seat, goal: Goal) -> bool {
-    let has_less = |lots: usize, cores: usize| seat.lots.lock().len() <= lots && live_cores(seat) <= cores;
+    let has_less = |lots: usize, cores: usize| seat.lot_count() <= lots && live_cores(seat) <= cores;
     is_over(seat) || matches!(goal, Goal::Less { lots, cores } if has_less(lots, cores))
 }
 

@@ -343,6 +343,9 @@ impl Work {
 pub async fn open(kernel: &'static Kernel, thread: &Arc<Thread>, arguments: Arguments) -> Outcome {
     let seats = kernel.seats.ok_or(Errno::ENOSYS)?;
     let seat = seat_of(seats, thread)?;
+    if seat.plain().is_some() {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let memory = seat.reach().ok_or(Errno::EPERM)?.memory;
     let wish = Wish::read(thread, arguments.word(0)).await?;
     let work = wish.prepare(kernel, seats, &memory).await?;

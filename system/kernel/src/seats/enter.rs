@@ -12,7 +12,7 @@ use super::owner::Owner;
 use super::pool::{Leased, Want};
 use super::seat::{Ending, Guard, NewSeat, Notices, Phase, Reach, Seat};
 use super::serve::LineServer;
-use super::{Seats, calls, image, keep};
+use super::{Seats, calls, image, keep, plain};
 use crate::kernel::Kernel;
 use alloc::boxed::Box;
 use alloc::format;
@@ -25,7 +25,7 @@ use gyre_assembly::grid::id;
 use gyre_cell_abi::{CellRequest, LINES_MAX, LINES_MIN, LOT_BYTES, LOTS_MAX, flag};
 use gyre_cell_memory::{CellMemory, Lines, NoRoom, Shape};
 use gyre_contract::catalogue::Resource;
-use gyre_contract::seats::{By, Deed};
+use gyre_contract::seats::{By, Deed, Kind};
 use gyre_engine::RESIDENT;
 use gyre_linux::signal::number::{SIGKILL, SIGSEGV};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
@@ -40,10 +40,10 @@ const UPLOAD_PAGES: usize = 256;
 /// Flags of a program at the start: none, and interrupts are off.
 const FLAGS: u64 = 2;
 
-/// Makes the process of a thread a cell, and returns when it is none any more.
+/// Makes the process of a thread a cell, and returns when it is none any more; a plain cell at once. Without a request it ends a plain cell.
 ///
 /// # Errors
-/// ENOSYS without cells, EOPNOTSUPP for what this machine or kernel cannot do, EINVAL, EBUSY if the process has other threads, EACCES if its
+/// ENOSYS without cells, EOPNOTSUPP for what this machine or kernel cannot do, EINVAL, EBUSY if the process has other threads or is a cell, EACCES if its
 /// runtime is none of those that may become cells, EAGAIN if too few cores are free, ENODEV if there never are so many, ENOMEM.
 pub async fn enter(
     kernel: &'static Kernel,
@@ -52,6 +52,9 @@ pub async fn enter(
     arguments: Arguments,
 ) -> Outcome {
     let seats = kernel.seats.ok_or(Errno::ENOSYS)?;
+    if arguments.word(0) == 0 {
+        return plain::enter::leave(seats, &thread).await;
+    }
     let began = gyre_x86_64::now();
     let bytes = thread.read_vec(arguments.word(0), size_of::<CellRequest>()).await?;
     let request = CellRequest::from_bytes(&bytes.try_into().map_err(|_| Errno::EFAULT)?);
@@ -71,24 +74,37 @@ pub async fn enter(
     let engine = kernel.base.engine;
     let activity = thread.process().activity();
     let notices = if request.flags & flag::NOTICES != 0 { Notices::Wanted } else { Notices::NotWanted };
-    let served_before = calls::used(engine, activity).serving;
-    let new = NewSeat { owner, activity, began, served_before, notices };
+    let used = calls::used(engine, activity);
+    let (kind, served_before, run_before) = (kind_of(&request), used.serving, used.run);
+    let new = NewSeat { owner, activity, began, served_before, notices, kind, run_before };
     let seat = Seat::new(granted?, new);
     seats.add(seat.clone());
+    if kind == Kind::Plain {
+        return plain::enter::begin(engine, seats, &thread, seat, &request).await;
+    }
     let kept = seat.clone();
     let keeper = move || keep::keep(engine, seats, kept);
     engine.spawn_for_on(RESIDENT, id(Resource::Leases), ActivityId::INFRASTRUCTURE, keeper);
     let guard = Guard(seat.clone());
     let outcome = be(seats, &thread, (&seat, &space), context, &request).await;
     drop(guard);
+    tell_of(&seat).await;
+    outcome
+}
+
+/// Tells when a seat is over.
+pub(super) async fn tell_of(seat: &Seat) {
     let over = || matches!(seat.phase(), Phase::Over(_)).then_some(());
     seat.changed.until(over).await;
-    outcome
+}
+
+fn kind_of(request: &CellRequest) -> Kind {
+    if request.flags & flag::PLAIN != 0 { Kind::Plain } else { Kind::Privileged }
 }
 
 /// Grants the parts of a cell if the process may have any.
 fn grant(seats: &Seats, thread: &Thread, want: Want, hash: Option<&image::Hash>) -> Result<Leased, Errno> {
-    if !thread.process().is_alone() {
+    if !thread.process().is_alone() || seats.seat_of(thread).is_some() {
         return Err(Errno::EBUSY);
     }
     if !seats.images.allows(hash) {
@@ -117,9 +133,6 @@ fn note_grant(seats: &Seats, owner: &Owner, want: Want, began: u64, error: Optio
 
 /// Checks a request; returns the parts that it wants.
 fn check(request: &CellRequest) -> Result<Want, Errno> {
-    if guest::levels() == guest::Levels::None {
-        return Err(Errno::EOPNOTSUPP);
-    }
     let known = flag::PRIVILEGED | flag::PLAIN | flag::NOTICES;
     let is_plain = request.flags & flag::PLAIN != 0;
     let is_privileged = request.flags & flag::PRIVILEGED != 0;
@@ -129,8 +142,7 @@ fn check(request: &CellRequest) -> Result<Want, Errno> {
         && request.flags & !known == 0
         && is_plain != is_privileged
         && request.cores >= 1
-        && lines.is_power_of_two()
-        && (LINES_MIN..=LINES_MAX).contains(&lines)
+        && (if is_plain { lines == 0 } else { lines.is_power_of_two() && (LINES_MIN..=LINES_MAX).contains(&lines) })
         && request.memory_bytes.is_multiple_of(LOT_BYTES)
         && (1..=LOTS_MAX as u64).contains(&lots)
         && request.page.is_multiple_of(PAGE_BYTES as u64)
@@ -139,7 +151,12 @@ fn check(request: &CellRequest) -> Result<Want, Errno> {
     if !is_sound {
         return Err(Errno::EINVAL);
     }
-    if !is_privileged {
+    // A plain cell has no gates for notices, and one with a machine of its own needs a processor that has them.
+    let is_possible = match is_plain {
+        true => request.flags & flag::NOTICES == 0,
+        false => guest::levels() != guest::Levels::None,
+    };
+    if !is_possible {
         return Err(Errno::EOPNOTSUPP);
     }
     if request.cores as usize > CORES_MAX {
@@ -174,7 +191,7 @@ async fn be(
     outcome
 }
 
-async fn map_shared(space: &AddressSpace, address: u64, bytes: u64, pages: &[Page]) -> Result<(), Errno> {
+pub(super) async fn map_shared(space: &AddressSpace, address: u64, bytes: u64, pages: &[Page]) -> Result<(), Errno> {
     let rights = Rights::READ | Rights::WRITE;
     let provider = Provider::Memory(Arc::new(SharedMemory::of_pages(pages.iter().cloned())));
     let request = MapRequest {

@@ -132,7 +132,8 @@ fn cores_of(seat: &Seat) -> Vec<u32> {
     seat.stations.iter().filter_map(|station| u32::try_from(station.slot).ok()).collect()
 }
 
-fn note_entry(seats: &Seats, seat: &Seat) {
+/// Notes that the first core is in the cell.
+pub(super) fn note_entry(seats: &Seats, seat: &Seat) {
     let took = seat.entered.load(Ordering::Relaxed).saturating_sub(seat.began);
     let event = Event {
         deed: Deed::Enter,
@@ -146,9 +147,10 @@ fn note_entry(seats: &Seats, seat: &Seat) {
     seats.history.note(seat, event);
 }
 
-fn note_end(seats: &Seats, seat: &Seat, ending: Ending) {
+/// Notes why a cell ends.
+pub(super) fn note_end(seats: &Seats, seat: &Seat, ending: Ending) {
     let (by, result) = match ending {
-        Ending::Refused(error) => (By::Kernel, format!("no core came: {error:?}")),
+        Ending::Refused(error) => (By::Kernel, format!("did not begin: {error:?}")),
         Ending::Left(_) => (By::Process, "left, and goes on as a process".into()),
         Ending::Exited(status) => (By::Process, format!("exited with status {}", status & 0xff)),
         Ending::Failed { why, rip } => (By::Kernel, format!("failed at {rip:#x}: {why:?}")),
@@ -159,7 +161,8 @@ fn note_end(seats: &Seats, seat: &Seat, ending: Ending) {
     seats.history.note(seat, event);
 }
 
-fn errno(error: &WithdrawError) -> Errno {
+/// Returns the error of a core that does not come.
+pub(super) fn errno(error: &WithdrawError) -> Errno {
     match error {
         WithdrawError::Resident | WithdrawError::NoWay => Errno::ENODEV,
         WithdrawError::NoLine | WithdrawError::NoMemory | WithdrawError::Gone => Errno::ENOMEM,

@@ -46,7 +46,7 @@ fn view(seat: &Seat) -> Lease {
         number: seat.number.into(),
         process: seat.owner.process,
         state: word_of(state(seat)),
-        lots: u32::try_from(seat.lots.lock().len()).unwrap_or(u32::MAX),
+        lots: u32::try_from(seat.lot_count()).unwrap_or(u32::MAX),
         cores: live.map(|station| bit(station.slot)).fold(0, |all, one| all | one),
         name,
         runtime: seat.owner.hash.unwrap_or_default(),

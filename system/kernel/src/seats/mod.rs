@@ -7,6 +7,8 @@
 //! * the keeper ([`keep`]), a task of the infrastructure: it takes the cores out of the grid, and gives back all that the cell had once they
 //!   are out of it.
 //!
+//! A process may be a plain cell too ([`plain`]): at ring 3, with lots and cores that are kept for it in the grid.
+//!
 //! A cell may have disks and network cards ([`device`], [`card`]), which tasks serve in the process's name.
 //!
 //! If the thread is dropped at any step (the process was killed) its [`seat::Guard`] ends the seat; the cores are interrupted, leave the cell
@@ -28,6 +30,7 @@ mod image;
 mod keep;
 pub mod leases;
 mod owner;
+pub mod plain;
 mod pool;
 mod seat;
 mod serve;
@@ -43,6 +46,7 @@ use alloc::vec::Vec;
 use device::Devices;
 use gyre_account::ActivityId;
 use gyre_contract::seats::DeviceKind;
+use gyre_linux::Thread;
 use gyre_machine::CORES_MAX;
 use gyre_object::SpinLock;
 use history::History;
@@ -102,6 +106,12 @@ impl Seats {
 
     fn all(&self) -> Vec<Arc<Seat>> {
         self.all.lock().clone()
+    }
+
+    /// Finds the cell of a thread's process.
+    fn seat_of(&self, thread: &Thread) -> Option<Arc<Seat>> {
+        let activity = thread.process().activity();
+        self.all.lock().iter().find(|seat| seat.activity == activity).cloned()
     }
 
     /// Finds the cell of a tenant's process.

@@ -8,13 +8,15 @@
 //! Each change wakes [`Seat::changed`]; a core is woken by an interrupt if it idles.
 
 use super::owner::Owner;
+use super::plain::Plain;
 use super::pool::Leased;
 use super::station::Station;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
-use gyre_cell_memory::CellMemory;
+use gyre_cell_memory::{CellMemory, Lines};
+use gyre_contract::seats::Kind;
 use gyre_linux::Errno;
 use gyre_message::WaitQueue;
 use gyre_object::{Page, SpinLock};
@@ -93,11 +95,16 @@ pub struct Seat {
     pub served_before: u64,
     /// How it hears of news.
     notices: Notices,
-    /// Its lots.
+    /// Its kind.
+    pub kind: Kind,
+    /// The cycles of its programs by the request, as an ordinary process.
+    pub run_before: u64,
+    /// Its lots, those of a plain cell until they are cut.
     pub lots: SpinLock<Vec<Page>>,
     /// An order to give back stands.
     pub is_asked: AtomicBool,
     reach: SpinLock<Option<Reach>>,
+    plain: SpinLock<Option<Arc<Plain>>>,
     phase: SpinLock<Phase>,
     ending: SpinLock<Option<Ending>>,
     /// Woken with each change.
@@ -125,6 +132,10 @@ pub struct NewSeat {
     pub served_before: u64,
     /// How it hears of news.
     pub notices: Notices,
+    /// Its kind.
+    pub kind: Kind,
+    /// The cycles of its programs by then, as an ordinary process.
+    pub run_before: u64,
 }
 
 impl Seat {
@@ -140,9 +151,12 @@ impl Seat {
             began: new.began,
             served_before: new.served_before,
             notices: new.notices,
+            kind: new.kind,
+            run_before: new.run_before,
             lots: SpinLock::new(leased.lots),
             is_asked: AtomicBool::new(false),
             reach: SpinLock::new(None),
+            plain: SpinLock::new(None),
             phase: SpinLock::new(Phase::Preparing),
             ending: SpinLock::new(None),
             changed: WaitQueue::new(),
@@ -164,6 +178,30 @@ impl Seat {
         let before = core::mem::replace(&mut *self.reach.lock(), reach);
         // Outside of the lock.
         drop(before);
+    }
+
+    /// Returns what only a plain cell has, once that is made.
+    pub fn plain(&self) -> Option<Arc<Plain>> {
+        self.plain.lock().clone()
+    }
+
+    /// Sets what only a plain cell has, once.
+    pub fn set_plain(&self, plain: Arc<Plain>) {
+        *self.plain.lock() = Some(plain);
+    }
+
+    /// Does something with the shared page; `None` before it is made.
+    pub fn with_page<T>(&self, act: impl FnOnce(&Lines) -> T) -> Option<T> {
+        match self.plain() {
+            Some(plain) => Some(act(&plain.memory.lines)),
+            None => self.reach().map(|reach| act(&reach.memory.lines)),
+        }
+    }
+
+    /// Returns how many lots it has.
+    pub fn lot_count(&self) -> usize {
+        let cut = self.plain().map_or(0, |plain| plain.memory.lot_count());
+        self.lots.lock().len().saturating_add(cut)
     }
 
     /// Returns the phase.

@@ -13,7 +13,9 @@ use gyre_cell_abi::{CellRequest, LINES_MAX, LOT_BYTES, flag};
 
 use super::{
     Hall, Start,
-    options::{Ahead as AheadName, Fibers, Frames as FramesName, Ground, Io as IoName, Options, Pager as PagerName},
+    options::{
+        Ahead as AheadName, Fibers, Frames as FramesName, Ground, Io as IoName, Options, Pager as PagerName, Parts,
+    },
     present,
     segments::mmap,
 };
@@ -25,7 +27,7 @@ use crate::{
     frames::{Buddy, Coloured, Frames},
     io::{Io, Poll, Wait},
     machine::{
-        plain::{self, Plain, PlainDisk, Shared},
+        plain::{self, Lease, Lots, Plain, PlainDisk, PlainMemory, Shared},
         privileged::{self, Clocks, Privileged, Shape},
     },
     memory::{Arena, LARGE_BYTES, PAGE_BYTES, Space, Window as _},
@@ -85,23 +87,34 @@ pub fn policies(options: &Options, ground: Ground) -> Policies {
     Policies { scheduler, io, ahead }
 }
 
-/// Starts a program in an ordinary process.
+/// Starts a program at ring 3, with cores and memory that the kernel leases to it, or without.
 ///
 /// # Errors
-/// Linux's; `Unsupported` if system calls cannot be dispatched to the process itself.
+/// The kernel's; `Unsupported` if system calls cannot be dispatched to the process itself, or if the kernel keeps nothing for cells.
 pub fn plain(options: &Options, start: Start) -> io::Result<Infallible> {
     if !plain::is_supported() {
         let why = "this kernel has no system call user dispatch (Gyre has, and Linux from 5.11 on)";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
     let arena = reserve_arena()?;
-    let mut machine = Plain::new(plain::make_memory(options.memory_bytes)?, Shared::start()?);
+    // Before there are threads: a process of one thread alone becomes a cell.
+    let mut memory = match options.parts {
+        Parts::Leased => lease(options)?,
+        Parts::Own => plain::make_memory(options.memory_bytes)?,
+    };
+    let frames = frames(options.frames);
+    let mut is_short = false;
+    let mut add = |lot| is_short |= frames.add(lot, 0).is_err();
+    match &mut memory.lots {
+        Lots::Leased(lease) => lease.lots(&mut add),
+        Lots::File(_) => (1..=options.memory_bytes / LOT_BYTES).for_each(|lot| add(LOT_BYTES * lot)),
+    }
+    if is_short {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let mut machine = Plain::new(memory, Shared::start()?);
     let start_disk = |path: &PathBuf| PlainDisk::start(path, machine.memory.window, machine.shared);
     machine.disk = options.disk_file.as_ref().map(start_disk).transpose()?;
-    let frames = frames(options.frames);
-    for lot in 0..options.memory_bytes / LOT_BYTES {
-        frames.add(LOT_BYTES * (lot + 1), 0).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    }
     let root = frames.take(0, 0).ok_or(io::ErrorKind::OutOfMemory)?;
     machine.clear(root, PAGE_BYTES);
     let space = Space::new(arena, root, frames, pager(options.pager));
@@ -110,6 +123,15 @@ pub fn plain(options: &Options, start: Start) -> io::Result<Infallible> {
     (runtime.disk, runtime.card) = (own_disk(options), own_card(options));
     // SAFETY: the loader has made both addresses.
     unsafe { plain::begin(runtime, start.entry, start.stack) }
+}
+
+/// Takes cores and memory from the kernel.
+fn lease(options: &Options) -> io::Result<PlainMemory> {
+    let page = reserve(PAGE_BYTES)?;
+    // Free from here on, and nothing is mapped until the kernel does.
+    free(page, PAGE_BYTES);
+    let lease = Lease::take(options.cores, options.memory_bytes, page).map_err(refused)?;
+    Ok(PlainMemory { window: lease.window(), lots: Lots::Leased(lease) })
 }
 
 fn own_disk(options: &Options) -> Option<&'static mut OwnDisk> {
@@ -179,9 +201,11 @@ pub fn wants_plain(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
 
+const NO_CELLS: &str = "this kernel keeps no cores and memory for cells (--plain --unleased needs none)";
+
 fn refused(errno: Errno) -> io::Error {
     match errno {
-        Errno::NOSYS => io::Error::new(io::ErrorKind::Unsupported, "this kernel has no cells (--plain needs none)"),
+        Errno::NOSYS => io::Error::new(io::ErrorKind::Unsupported, NO_CELLS),
         Errno::ACCES => {
             let why = "this launcher is none of the runtimes that the machine file allows";
             io::Error::new(io::ErrorKind::PermissionDenied, why)

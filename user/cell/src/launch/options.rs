@@ -5,7 +5,7 @@
 //!
 //! * Sizes are whole lots of 2 MiB, with units.
 //! * A wrong word is a sentence for the user, and nothing has begun.
-//! * Options that only one ground has (`--disk-file`) are ignored on the other one.
+//! * Options that only one ground has (`--disk-file`, `--unleased`) are ignored on the other one.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -30,7 +30,8 @@ gyre-cell: starts an unmodified program in a cell
   --device N          which of the devices of cells it is (0)
   --card PATH         the program finds the cell's network card there (/dev/net0, for example)
   --card-device N     which of the devices of cells it is (0)
-  --plain             without a virtual machine: at ring 3, in an ordinary process; also on Linux
+  --plain             without a virtual machine: at ring 3
+  --unleased          with --plain: an ordinary process, without cores and memory for itself; also on Linux
   --disk-file FILE    with --plain: the disk is this file
   --restart           starts it again if it crashes
 ";
@@ -56,6 +57,8 @@ pub struct Options {
     pub disk: Option<Name>,
     /// The network card.
     pub card: Option<Name>,
+    /// The parts of a plain cell.
+    pub parts: Parts,
     /// The file that is the disk of a plain cell.
     pub disk_file: Option<PathBuf>,
     /// The ground.
@@ -148,6 +151,15 @@ pub enum Ground {
     Plain,
 }
 
+/// The parts that a plain cell uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parts {
+    /// Cores and memory that the kernel leases to it.
+    Leased,
+    /// The process's own memory, and any core.
+    Own,
+}
+
 /// The consequence of a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
@@ -225,6 +237,7 @@ impl Options {
             card: device(words, ["--card", "--card-device"])?,
             disk_file: words.opt_value_from_os_str("--disk-file", |path| Ok::<_, String>(PathBuf::from(path)))?,
             ground: if words.contains("--plain") { Ground::Plain } else { Ground::Privileged },
+            parts: if words.contains("--unleased") { Parts::Own } else { Parts::Leased },
             crash: if words.contains("--restart") { Crash::Restart } else { Crash::End },
             program,
         })
@@ -241,7 +254,9 @@ mod tests {
 
     #[test]
     fn options_end_where_the_program_begins() {
+        assert_eq!(read("--plain --unleased -- x").unwrap().parts, Parts::Own);
         let options = read("--plain --pager keep --memory 128M -- sort --pager x").unwrap();
+        assert_eq!(options.parts, Parts::Leased);
         assert_eq!((options.ground, options.pager, options.memory_bytes), (Ground::Plain, Pager::Keep, 128 << 20));
         assert_eq!(options.program, ["sort", "--pager", "x"]);
         assert_eq!(size("64 MiB"), Ok(64 << 20));

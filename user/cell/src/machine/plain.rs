@@ -1,16 +1,18 @@
 //! The runtime in an ordinary process of Linux: for development and tests, and if there is no virtual machine for a cell.
 //!
 //! * System call user dispatch turns each system call outside of the launcher's code into SIGSYS ([`traps`]).
-//! * Lots are a file in memory; a leaf of the table is a shared mapping of it, so faults and pagers are real ([`PlainMemory`]).
+//! * Lots are leased by the kernel with cores ([`lease`]), or a file in memory; a leaf of the table is a shared mapping of them, so faults and
+//!   pagers are real ([`PlainMemory`]).
 //! * Threads of the launcher serve the lines ([`server`]) as the kernel's do for a cell.
 //!
-//! The rest is as in a cell of a machine: the same runtime, tables, policies and lines. Differences: all memory is there from the
-//! beginning, the process's own mappings are Linux's affair, and signals that the program holds back end it if no handler is there.
+//! The rest is as in a cell of a machine: the same runtime, tables, policies and lines. Differences: a file's memory is all there from the
+//! beginning, the owner's wishes are seen at the next call or fault, the process's own mappings are Linux's affair, and signals that the program holds back end it if no handler is there.
 //!
 //! Linux: Documentation/admin-guide/syscall-user-dispatch.rst (since 5.11).
 
 mod context;
 mod disk;
+mod lease;
 mod server;
 mod traps;
 
@@ -20,6 +22,7 @@ use gyre_cell_abi::{LOT_BYTES, device::DEVICE_OPEN};
 use linux_raw_sys::general as nr;
 
 pub use disk::PlainDisk;
+pub use lease::Lease;
 pub use server::Shared;
 pub use traps::{begin, is_supported};
 
@@ -28,16 +31,39 @@ use crate::{
     error::Errno,
     fiber::Fiber,
     lines::Lines,
-    memory::{Change, Rights, Window},
+    memory::{Change, Leaf, Rights, Window},
 };
 
-/// Lots as a file that is mapped as a whole.
+/// Lots, all of which a window shows.
 #[derive(Debug)]
 pub struct PlainMemory {
     /// The address at which physical address 0 would lie.
     pub window: u64,
-    /// The file; a physical address is a place in it.
-    pub file: u64,
+    /// The kind of the lots.
+    pub lots: Lots,
+}
+
+/// The kind of the lots.
+#[derive(Debug)]
+pub enum Lots {
+    /// A file, of which a physical address is a place.
+    File(u64),
+    /// Leased by the kernel.
+    Leased(Lease),
+}
+
+impl PlainMemory {
+    /// Shows the frame of a leaf at an address.
+    fn show(&self, address: u64, leaf: &Leaf) -> i64 {
+        let shared = u64::from(nr::MAP_SHARED | nr::MAP_FIXED);
+        match &self.lots {
+            Lots::Leased(_) => lease::show(self.window, address, leaf),
+            Lots::File(file) => {
+                let rights = leaf.rights.bits().into();
+                harmless(nr::__NR_mmap, [address, leaf.size.bytes(), rights, shared, *file, leaf.physical])
+            }
+        }
+    }
 }
 
 /// The ground.
@@ -76,10 +102,15 @@ fn clock(clock: u32) -> u64 {
     time[0].cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time[1].cast_unsigned())
 }
 
+/// Reads a word of the cell's frames or of its shared page, which others may write.
+fn peek(address: u64) -> u64 {
+    // SAFETY: the callers name what the window or the kernel has mapped.
+    unsafe { (address as *const u64).read_volatile() }
+}
+
 impl Window for Plain {
     fn read(&self, physical: u64) -> u64 {
-        // SAFETY: frames of the cell lie in the window.
-        unsafe { self.place(physical).read_volatile() }
+        peek(self.memory.window + physical)
     }
 
     fn write(&mut self, physical: u64, word: u64) {
@@ -93,14 +124,9 @@ impl Window for Plain {
     }
 
     fn changed(&mut self, address: u64, change: Change) {
-        let shared = u64::from(nr::MAP_SHARED | nr::MAP_FIXED);
         let none = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE);
         let result = match change {
-            Change::New(leaf) | Change::Other(leaf) => {
-                let rights = leaf.rights.bits().into();
-                let arguments = [address, leaf.size.bytes(), rights, shared, self.memory.file, leaf.physical];
-                harmless(nr::__NR_mmap, arguments)
-            }
+            Change::New(leaf) | Change::Other(leaf) => self.memory.show(address, &leaf),
             Change::Gone(bytes) => harmless(nr::__NR_mmap, [address, bytes, 0, none, u64::MAX, 0]),
         };
         if result < 0 {
@@ -150,24 +176,38 @@ impl Machine for Plain {
     }
 
     fn take_signals(&mut self) -> u64 {
+        if let Lots::Leased(lease) = &self.memory.lots
+            && lease.is_to_end()
+        {
+            self.exit(128 + u64::from(nr::SIGKILL));
+        }
         if self.shared.signals.load(Ordering::Relaxed) == 0 {
             return 0;
         }
         self.shared.signals.swap(0, Ordering::Acquire)
     }
 
-    fn more(&mut self, _: u64, _: &mut dyn FnMut(u64)) -> Result<(), Errno> {
-        // All memory is there from the beginning.
-        Err(Errno::NOMEM)
+    fn more(&mut self, bytes: u64, add: &mut dyn FnMut(u64)) -> Result<(), Errno> {
+        match &mut self.memory.lots {
+            Lots::Leased(lease) => lease.more(bytes, add),
+            // All memory is there from the beginning.
+            Lots::File(_) => Err(Errno::NOMEM),
+        }
     }
 
     fn wanted_lots(&mut self) -> u32 {
-        // Nobody takes a file's memory back.
-        0
+        match &mut self.memory.lots {
+            Lots::Leased(lease) => lease.wanted_lots(),
+            // Nobody takes a file's memory back.
+            Lots::File(_) => 0,
+        }
     }
 
-    fn give_lot(&mut self, _: u64) -> Result<(), Errno> {
-        Err(Errno::INVAL)
+    fn give_lot(&mut self, lot: u64) -> Result<(), Errno> {
+        match &mut self.memory.lots {
+            Lots::Leased(lease) => lease.give(lot),
+            Lots::File(_) => Err(Errno::INVAL),
+        }
     }
 
     fn fault(&mut self, _: u64, _: Rights) -> Result<Option<u64>, Errno> {
@@ -236,7 +276,7 @@ fn copy(number: u32, own: [u64; 2], address: u64) -> Result<(), Errno> {
     if copied.cast_unsigned() == program[1] { Ok(()) } else { Err(Errno::FAULT) }
 }
 
-/// Makes lots of so many bytes; a physical address is a place in their file, the first lot lies behind one that nobody uses.
+/// Makes a file of lots of so many bytes; a physical address is a place in it, the first lot lies behind one that nobody uses.
 ///
 /// # Errors
 /// Linux's.
@@ -252,7 +292,7 @@ pub fn make_memory(bytes: u64) -> std::io::Result<PlainMemory> {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         match libc::mmap(std::ptr::null_mut(), length as usize, rights, flags, file, 0) {
             libc::MAP_FAILED => Err(std::io::Error::last_os_error()),
-            window => Ok(PlainMemory { window: window as u64, file: file as u64 }),
+            window => Ok(PlainMemory { window: window as u64, lots: Lots::File(file as u64) }),
         }
     }
 }

@@ -48,6 +48,7 @@ pub const CALLS: &[Call] = &[
     call(0x1046, "gyre_channel_accept", &[Fd(Stream), Flags(&[2])]).gives(Stream),
     call(0x1047, "gyre_channel_figures", &[Fd(Stream), Buffer, Length]),
     call(0x1050, "gyre_cell_enter", &[Buffer, Length, Number, Number]).in_child(),
+    call(0x105e, "gyre_cell_ask", &[Number, Length]).in_child(),
     call(0x1051, "gyre_cell_list", &[Buffer, Length]),
     call(0x1052, "gyre_cell_log", &[Count, Buffer, Length]),
     call(0x1053, "gyre_cell_revoke", &[Buffer, Length, Buffer, Length]),
