@@ -55,6 +55,9 @@ pub struct Home {
     lots: RefCell<BTreeMap<u64, Page>>,
     places: Vec<Pa>,
     disk: Disk,
+    /// Cores that no plain cell keeps.
+    pub cores: RefCell<Vec<usize>>,
+    kept_cores: usize,
     /// The cell that has the disk.
     holder: Cell<Option<u16>>,
     /// Cells that are over.
@@ -95,6 +98,8 @@ impl Home {
             leases: RefCell::new(leases),
             places: pages.iter().map(Page::pa).collect(),
             lots: RefCell::new(pages.into_iter().map(|page| (number_of(&page), page)).collect()),
+            cores: RefCell::new((1..machine.engine.cores()).collect()),
+            kept_cores: machine.engine.cores() - 1,
             disk: Disk { client: machine.block, geometry },
             holder: Cell::new(None),
             over: Cell::new(0),
@@ -116,7 +121,7 @@ impl Home {
     }
 
     /// Takes so many lots for a cell, all or nothing, and charges them.
-    fn take(&self, seat: &Seat, count: u32) -> Option<Vec<Page>> {
+    pub fn take(&self, seat: &Seat, count: u32) -> Option<Vec<Page>> {
         let bytes = u64::from(count) * LOT_BYTES;
         let activities = &self.engine.accounts().activities;
         activities.charge_memory(seat.activity, bytes).ok()?;
@@ -133,7 +138,7 @@ impl Home {
     }
 
     /// Takes lots of a cell back that are clear.
-    fn give(&self, seat: &Seat, lots: Vec<Page>) {
+    pub fn give(&self, seat: &Seat, lots: Vec<Page>) {
         self.engine.accounts().activities.credit_memory(seat.activity, lots.len() as u64 * LOT_BYTES);
         let goods = Goods::These(parts_of(lots.iter()));
         let moves = [Move { from: Holder::Cell(seat.number), to: Holder::Free, goods, terms: Terms::Kept }];
@@ -154,6 +159,7 @@ impl Home {
         for lot in lots.values() {
             assert!(!lot.is_shared() && lot.as_slice().iter().all(|byte| *byte == 0), "a free lot is not clear");
         }
+        assert_eq!(self.cores.borrow().len(), self.kept_cores, "cores that nobody keeps");
         assert_eq!(self.holder.get(), None, "the disk is held");
         let paid = self.engine.accounts().activities.held_bytes(self.tenant);
         assert!(
@@ -165,7 +171,7 @@ impl Home {
 }
 
 /// Clears a lot, once only so many hold it.
-async fn clear(lot: &Page, holders: usize) {
+pub async fn clear(lot: &Page, holders: usize) {
     while lot.holders() > holders {
         sleep_ns(20_000).await;
     }

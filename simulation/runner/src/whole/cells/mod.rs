@@ -1,13 +1,16 @@
-//! Cells as scripts, over the whole machine's grid and disk: a plain cell enters, calls, faults, grows, has a disk, gives back, exits.
+//! Cells as scripts, over the whole machine's grid and disk: a cell enters, calls, faults, grows, has a disk, gives back, exits.
 //!
 //! Real are the pool of leases, the memory of cells, their lines and the queue of their disk, the activities that pay, the grid and the
 //! driver of the disk. A [`Script`] plays the cell, outside of the cores, one step after the other at times of its own. [`Home`] plays the
 //! process that serves it and the keeper, by the kernel's rules (`system/kernel/src/seats`).
 //!
+//! Beside them are plain cells ([`plain`]), with a core that is kept for them.
+//!
 //! Each seed has a cell that is killed at each step of its script, at a time when that step has begun, and one that is not killed. Once all
 //! are over: every lot is back and clear, nobody pays for it, the disk is free and idle, no task is left, the ledger adds up.
 
 mod home;
+mod plain;
 mod script;
 mod seat;
 
@@ -64,7 +67,7 @@ pub fn run(seed: u64) -> Outcome {
     let instance = world.instance(id).expect("nobody killed it");
     let (before, home, scripts) = instance.within(|| begin(&machine, seed));
     scripts.iter().for_each(|script| instance.attach(script.clone()));
-    let waits = (home.clone(), scripts.len());
+    let waits = (home.clone(), scripts.len() + usize::from(plain::CELLS));
     world.aim(id, Goal::new(move || waits.0.over.get() == waits.1).within_steps(STEPS_MAX));
     let reached = world.run(END_NS);
     let tell = || scripts.iter().map(|script| script.describe()).collect::<Vec<_>>();
@@ -85,6 +88,7 @@ fn begin(machine: &Rc<Machine>, seed: u64) -> (Alive, Rc<Home>, Vec<Rc<Script>>)
     gyre_machine::select_core(0);
     let home = Home::new(machine, SECTORS);
     let scripts = (0..=STEPS).map(|kill_at| Script::start(&home, seed, kill_at)).collect();
+    (0..plain::CELLS).for_each(|index| plain::start(&home, seed, STEPS as u16 + 1 + index));
     (before, home, scripts)
 }
 
