@@ -42,10 +42,14 @@ impl Load {
 
 impl Engine {
     /// Returns the cores that a thread may use which asks for `wish`: all that threads may use if its own are away, as on Linux.
-    /// Cores that its process keeps are among them, those that others keep are not.
+    /// Cores that its process keeps are among them, those that others keep are not; if nothing is left, it is the resident one, which nobody
+    /// keeps.
     pub(crate) fn thread_cores(&self, root: ActivityId, process: ActivityId, wish: u64) -> u64 {
         let programs = self.resources.get(crate::engine::COMPUTE.index()).map_or(0, |compute| compute.cores());
-        let open = programs & !self.kept.cores();
+        let open = match programs & !self.kept.cores() {
+            0 => 1 << RESIDENT,
+            open => open,
+        };
         let cell = open & self.cells.mask(root);
         let allowed = if cell == 0 { open } else { cell } | programs & self.kept.cores_of(process);
         if wish & allowed == 0 { allowed } else { wish & allowed }

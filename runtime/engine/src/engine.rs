@@ -305,11 +305,16 @@ impl Engine {
         }
     }
 
-    /// Returns the loads of the cores that a resource may use, for its policy.
+    /// Returns the loads of the cores that a resource may use, for its policy. Those that somebody keeps are among them only if there is no
+    /// other.
     pub(crate) fn loads(&self, resource: &Resource) -> Vec<CoreLoad> {
-        let kept = self.kept.cores();
-        self.online()
-            .filter(|&core| resource.runs_on(core) && kept >> core & 1 == 0)
+        let own = resource.cores() & self.slots.online();
+        let cores = match own & !self.kept.cores() {
+            0 => own,
+            open => open,
+        };
+        crate::bits::ones(cores)
+            .map(|core| core as usize)
             .map(|core| CoreLoad {
                 core,
                 clients: self.threads.homed(core),

@@ -7,9 +7,9 @@ mod common;
 use common::*;
 use gyre_account::{ActivityId, ActivityParams, Column};
 use gyre_engine::simulate::{Simulator, Stop};
-use gyre_engine::{Engine, LEASE, ResourceConfig, ThreadParams, WithdrawError, Withdrawal, compute};
+use gyre_engine::{Engine, GridConfig, LEASE, ResourceConfig, ThreadParams, WithdrawError, Withdrawal, compute};
 use gyre_machine::{PageTable, Trap, UserContext, core_index, now, select_core};
-use gyre_message::{WaitQueue, sleep_ns};
+use gyre_message::{Labels, Link, WaitQueue, sleep_ns};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -161,5 +161,44 @@ fn a_keeper_that_ends_leaves_its_idle_time_to_its_tenant() {
     select_core(0);
     engine.give_cores(1 << CORE);
     pass(&mut simulator, 10 * MS);
+    check_books(engine);
+}
+
+gyre_message::protocol! {
+    /// Something that is joined by a label.
+    pub mod joined {
+        /// Does something for it.
+        async fn touch() -> Result<(), Nobody>;
+    }
+}
+
+struct Server;
+impl joined::Server for Server {
+    async fn touch(&'static self) -> Result<(), Nobody> {
+        Ok(())
+    }
+}
+
+#[test]
+fn programs_and_resources_that_have_no_other_core_go_on() {
+    let bound = ResourceConfig { cores: 1 << CORE, ..ResourceConfig::new("bound") };
+    let grid = GridConfig { thread_cores: 1 << CORE, ..GridConfig::new(vec![ResourceConfig::new("work"), bound]) };
+    let engine = engine_of(2, grid);
+    let (keeper, other) = (tenant(engine, 10), tenant(engine, 10));
+    let mut simulator = Simulator::new(engine, 4);
+    keep(engine, &mut simulator, 1 << CORE, keeper).unwrap();
+    let done = worker(engine, other, u64::MAX, 1000);
+    let client = joined::Client::new(Link::new(engine.port(resource(1), |request| joined::serve(&Server, request))));
+    let (told, calls) = (Arc::new(AtomicU64::new(0)), client.labelled(Labels { affinity: 7, dependency: 0 }));
+    let answered = told.clone();
+    select_core(0);
+    engine.spawn_for(resource(0), other, async move {
+        calls.touch().await.unwrap();
+        answered.fetch_add(1, Ordering::Relaxed);
+    });
+    pass(&mut simulator, 20 * MS);
+    assert_eq!(told.load(Ordering::Relaxed), 1, "a request to a resource of the kept core alone");
+    assert!(done.load(Ordering::Relaxed) > 50, "programs have the resident core then");
+    assert_eq!(used(engine, CORE, other, Column::Messages), 1);
     check_books(engine);
 }
