@@ -73,10 +73,12 @@ impl AddressSpace {
     /// Sets and clears options of all that is mapped in a range (madvise).
     ///
     /// # Errors
-    /// [`SpaceError::NotMapped`] for a hole; the parts before and behind it have them all the same.
+    /// [`SpaceError::NotMapped`] for a hole; the parts before and behind it have them all the same. [`SpaceError::Invalid`] as
+    /// [`AddressSpace::set_options`].
     pub fn hint(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
         let mut state = self.state.lock();
+        state.may_change(start, end, clear)?;
         state.regions.change(start, end, |region| region.options = region.options.union(set).difference(clear));
         state.regions.covers(start, end).then_some(()).ok_or(SpaceError::NotMapped)
     }
@@ -89,9 +91,7 @@ impl AddressSpace {
     pub fn set_options(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
         let mut state = self.state.lock();
-        if clear.contains(Options::NOT_INHERITED) && state.keeps_from_children(start, end) {
-            return Err(SpaceError::Invalid);
-        }
+        state.may_change(start, end, clear)?;
         state.set_options(start, end, |options| options.union(set).difference(clear))
     }
 
@@ -217,12 +217,15 @@ impl State {
         Ok(())
     }
 
-    /// Returns whether a part of a range shows the kernel's memory that children do not get.
-    fn keeps_from_children(&self, start: u64, end: u64) -> bool {
-        self.regions.parts(start, end).iter().any(|(_, _, region)| {
+    /// Refuses to clear options that a range must keep: children never get the kernel's memory that is not for them.
+    fn may_change(&self, start: u64, end: u64, clear: Options) -> Result<(), SpaceError> {
+        let is_kept = |region: &Region| {
             let is_the_kernels = matches!(&region.provider, Provider::Memory(memory) if memory.is_the_kernels());
             is_the_kernels && region.options.contains(Options::NOT_INHERITED)
-        })
+        };
+        let would_give = clear.contains(Options::NOT_INHERITED)
+            && self.regions.parts(start, end).iter().any(|(_, _, region)| is_kept(region));
+        if would_give { Err(SpaceError::Invalid) } else { Ok(()) }
     }
 }
 

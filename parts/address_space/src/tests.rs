@@ -565,6 +565,8 @@ fn pages_of_a_lot_come_and_go_and_are_one_run_again() {
     assert_eq!(parts[1].mappings(), 2);
     let clear = space.set_options(BASE, LOT, Options::empty(), Options::NOT_INHERITED);
     assert_eq!(clear, Err(SpaceError::Invalid), "a child would have it");
+    let hint = space.hint(BASE, LOT, Options::empty(), Options::NOT_INHERITED);
+    assert_eq!(hint, Err(SpaceError::Invalid), "a child would have it");
     let parts = Page::join(parts, owner).err().expect("a mapping shows it");
     block_on(memory.remove(LOT..2 * LOT));
     block_on(space.forget_shared(&memory, LOT..2 * LOT));

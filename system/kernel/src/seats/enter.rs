@@ -136,6 +136,9 @@ fn check(request: &CellRequest) -> Result<Want, Errno> {
     let known = flag::PRIVILEGED | flag::PLAIN | flag::NOTICES;
     let is_plain = request.flags & flag::PLAIN != 0;
     let is_privileged = request.flags & flag::PRIVILEGED != 0;
+    if is_privileged && !is_plain && guest::levels() == guest::Levels::None {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let lots = request.memory_bytes.checked_div(LOT_BYTES).unwrap_or(0);
     let lines = request.lines;
     let is_sound = request.size as usize == size_of::<CellRequest>()
@@ -151,12 +154,8 @@ fn check(request: &CellRequest) -> Result<Want, Errno> {
     if !is_sound {
         return Err(Errno::EINVAL);
     }
-    // A plain cell has no gates for notices, and one with a machine of its own needs a processor that has them.
-    let is_possible = match is_plain {
-        true => request.flags & flag::NOTICES == 0,
-        false => guest::levels() != guest::Levels::None,
-    };
-    if !is_possible {
+    // A plain cell has no gates for notices.
+    if is_plain && request.flags & flag::NOTICES != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     if request.cores as usize > CORES_MAX {
