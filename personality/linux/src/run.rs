@@ -103,9 +103,12 @@ async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context
     poll_fn(|waker| {
         thread.behalf.begin_poll(thread);
         thread.enter_core();
+        // First, so that whoever notifies the thread finds the task waiting: it must leave a program that computes.
+        thread.begin_to_hear();
+        let dying = death.as_mut().poll(waker);
         let polled = match life.as_mut().poll(waker) {
             Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => death.as_mut().poll(waker),
+            Poll::Pending => dying,
         };
         thread.behalf.settle(thread);
         thread.leave_core();
@@ -202,7 +205,7 @@ struct Stay<'a> {
 impl<'a> Stay<'a> {
     /// Runs the program until it traps; `None` if a signal, a tick, or another set of cores, comes first. Signals are looked
     /// for each time before the program gets the core, because it may compute for ever; the task waits for their arrival
-    /// only when it loses the core. No `async fn`: that would move the futures once more for each call.
+    /// from its poll on ([`live_until_death`]), and anew if one has come. No `async fn`: that would move the futures once more for each call.
     fn unless_called<R: Future<Output = Trap>, A: Future<Output = ()>>(
         self,
         mut run: Pin<&'a mut R>,
@@ -210,6 +213,10 @@ impl<'a> Stay<'a> {
     ) -> impl Future<Output = Option<Trap>> + use<'a, R, A> {
         poll_fn(move |context| {
             if self.is_called() || self.until != u64::MAX && gyre_machine::now() >= self.until {
+                return Poll::Ready(None);
+            }
+            // A notice of this very poll has ended the wait for it, and the program must be left for the next one, too.
+            if self.thread.is_deaf() && arrival.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             if let Poll::Ready(trap) = run.as_mut().poll(context) {

@@ -82,6 +82,8 @@ pub struct Thread {
     attention: AtomicBool,
     /// Woken with `attention` and `dying`.
     arrived: WaitQueue,
+    /// True if a notice may have come since its task began to wait for the next one: it does not wait for another yet.
+    is_deaf: AtomicBool,
     /// True once the thread must end, in any state.
     dying: AtomicBool,
     /// Its signals. Lock order: tree, process' signals, thread's signals.
@@ -155,6 +157,7 @@ impl Thread {
             served: AtomicBool::new(false),
             time: ThreadTime::default(),
             arrived: WaitQueue::new(),
+            is_deaf: AtomicBool::new(true),
             dying: AtomicBool::new(false),
             signals: TenantLock::default(),
             has_temporary_mask: AtomicBool::new(false),
@@ -306,13 +309,36 @@ impl Thread {
     /// Binds the thread to some cores, a bit each; also one that computes, as soon as its core looks up.
     pub fn bind(&self, cores: u64) {
         self.cores.store(cores, Ordering::Relaxed);
-        self.arrived.wake_all();
+        self.call_task();
     }
 
     /// Makes the thread look at its signals.
     pub(crate) fn notify(&self) {
         self.attention.store(true, Ordering::Release);
+        self.call_task();
+    }
+
+    /// Wakes the task, which leaves its program then.
+    fn call_task(&self) {
+        self.is_deaf.store(true, Ordering::Release);
         self.arrived.wake_all();
+    }
+
+    /// Notes that the task waits for the next notice. Call before it does, so that one in between counts.
+    pub(crate) fn begin_to_hear(&self) {
+        self.is_deaf.store(false, Ordering::Release);
+    }
+
+    /// Returns whether the task may have been woken by a notice, and not have begun to wait for the next one.
+    #[inline]
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.is_deaf.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a notice wakes the thread's task, which leaves its program then.
+    #[cfg(test)]
+    pub(crate) fn hears_notices(&self) -> bool {
+        !self.arrived.is_empty()
     }
 
     /// Says that nothing is left to look at. Call before looking, so that a signal in between is seen.

@@ -165,8 +165,10 @@ impl Compute for Scripts {
         _grant: Option<&'a Grant>,
         _until: u64,
     ) -> Trap {
-        // Other tasks run between steps, as with slices.
-        gyre_message::yield_now().await;
+        // Other tasks run between steps, as with slices, unless the program has the core alone.
+        if !HAS_CORE_ALONE.get() {
+            gyre_message::yield_now().await;
+        }
         self.advance(&mut context.registers)
     }
 
@@ -174,6 +176,8 @@ impl Compute for Scripts {
 }
 
 std::thread_local! {
+    /// Whether programs keep the core between steps.
+    pub(super) static HAS_CORE_ALONE: Cell<bool> = const { Cell::new(false) };
     /// The memory of each process that has a limit of its own.
     pub(super) static PROCESS_MEMORY: Cell<Option<ProcessMemory>> = const { Cell::new(None) };
     /// Whether the tenants hold more memory than they may.

@@ -11,6 +11,7 @@
 //! Signals to thousands of processes are in `file/tests/pieces.rs`; real trap frames are left out.
 
 use super::script::*;
+use alloc::sync::Arc;
 use gyre_machine::{Registers, Trap};
 use gyre_message::direct::block_on;
 use gyre_message::wait::{Either, select};
@@ -100,6 +101,29 @@ fn others_have_turns_while_many_signals_are_delivered() {
             Either::First(status) => assert_eq!(status, 0),
             Either::Second(()) => unreachable!("it counts for ever"),
         }
+    });
+}
+
+#[test]
+fn a_program_that_computes_is_left_for_each_signal() {
+    static PROCESS: Mutex<Option<Arc<crate::Process>>> = Mutex::new(None);
+    HAS_CORE_ALONE.set(true);
+    let computes = |_: &mut Registers| {
+        let process = PROCESS.lock().unwrap().clone().unwrap();
+        assert!(process.threads.lock().iter().all(|thread| thread.hears_notices()), "a signal now would wait");
+        None
+    };
+    let mut script = Script::default();
+    script.step(computes).call(SIGACTION, &[USR1, DATA, 0, 8]).expect(0);
+    script.call(KILL, &[1, USR1]).expect(0).step(computes).exit(1);
+    pad(&mut script, 20);
+    script.step(computes).leave_handler();
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        *PROCESS.lock().unwrap() = Some(process.clone());
+        poke_action(&process, DATA, 20, 0).await;
+        assert_eq!(end_of(&process).await, 1 << 8);
     });
 }
 
