@@ -40,15 +40,13 @@ static void on_files(const char *folder) {
     unlink(path);
 }
 
-#define PORT 7007
-
-/* Nobody else has the port: a process that failed before must have given it back. */
+/* Any port: work that failed may keep the one that it had. */
 static void bound(int socket_, struct sockaddr_in *own) {
+    socklen_t bytes = sizeof *own;
     own->sin_family = AF_INET;
-    own->sin_port = htons(PORT);
     own->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (socket_ < 0 || bind(socket_, (struct sockaddr *)own, sizeof *own) != 0) {
-        printf("the port is held: %s\n", strerror(errno));
+    if (socket_ < 0 || bind(socket_, (struct sockaddr *)own, sizeof *own) != 0 || getsockname(socket_, (struct sockaddr *)own, &bytes) != 0) {
+        printf("no port: %s\n", strerror(errno));
         exit(5);
     }
 }
