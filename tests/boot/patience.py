@@ -46,7 +46,8 @@ def qemu_of(run):
 
 
 class MachineClock:
-    """Seconds that count against a machine: of a time in which its QEMU wanted to run, those that it got; all others, too."""
+    """Seconds that count against a machine: of a time in which its QEMU wanted to run, or waited for the host's disk, those that it got;
+    all others, too."""
 
     def __init__(self, name=None, qemu=None):
         self.lock = ROOT / ".gyre/run" / name / "lock" if name else None
@@ -71,7 +72,7 @@ class MachineClock:
         fields = after_name(text(f"/proc/{self.qemu}/stat"))
         cpu_s = sum(map(int, fields[11:13])) / TICKS_PER_S
         before, self.cpu_s = self.cpu_s, cpu_s
-        return cpu_s - before if before is not None and ["R"] in states else STEP_MAX_S
+        return cpu_s - before if before is not None and (["R"] in states or ["D"] in states) else STEP_MAX_S
 
     def words(self):
         """Both clocks, for whoever reads of a hang."""

@@ -11,6 +11,7 @@
 mod end;
 mod monitor;
 mod process;
+mod processor;
 mod report;
 mod span;
 
@@ -116,6 +117,8 @@ pub struct Qemu {
     kernel: PathBuf,
     /// Our end of its monitor.
     monitor: Monitor,
+    /// Its virtual processors.
+    cores: u16,
 }
 
 /// Returns whether this host can run guests on its processor: vmx or svm, and /dev/kvm opens.
@@ -168,7 +171,13 @@ impl Qemu {
         // A process group of its own: Ctrl-C is for us, the bill comes before the end.
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = qemu.spawn().context(|| "cannot start QEMU".into())?;
-        Ok(Self { child, console: machine.console.into(), kernel: machine.kernel.into(), monitor })
+        Ok(Self {
+            child,
+            console: machine.console.into(),
+            kernel: machine.kernel.into(),
+            monitor,
+            cores: machine.cores,
+        })
     }
 
     /// Says whether it has ended, and how.

@@ -89,11 +89,6 @@ impl Visit {
         self.is_known = true;
         true
     }
-
-    /// True once it has shown the key.
-    pub fn is_known(&self) -> bool {
-        self.is_known
-    }
 }
 
 impl Drop for Visit {
@@ -122,7 +117,7 @@ mod tests {
         let tenants: Vec<_> = (0..100).filter_map(|_| door.enter(address(7), None)).collect();
         assert_eq!(tenants.len(), STRANGERS_OF_ADDRESS_MAX);
         let mut owner = door.enter(address(1), None).unwrap();
-        assert!(owner.become_known() && owner.is_known());
+        assert!(owner.become_known() && owner.is_known);
         drop(tenants);
         assert!(door.enter(address(7), None).is_some(), "places come back");
     }

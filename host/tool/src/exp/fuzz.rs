@@ -1,7 +1,8 @@
 //! A tenant that makes calls at random beside one that serves pages: nothing may stop the machine, and no other tenant
 //! may notice.
 //!
-//! The machine's memory is a file of the host. After any failure the last calls of each thread are found in it.
+//! The machine's memory is a file that this process holds in the host's memory: on a disk, a processor might have to wait for the disk
+//! at each write. After any failure the last calls of each thread are found in it.
 //!
 //! * The attacker runs `user/fuzz` with a seed. Its log tells the stage: it makes calls, it clears, it rests.
 //! * Each second the tool asks the agent for log and figures, and looks at the neighbour's answers. An answer that is
@@ -13,6 +14,7 @@
 
 mod held;
 mod kept;
+mod picture;
 
 use std::{
     path::PathBuf,
@@ -22,6 +24,8 @@ use std::{
 use gyre_contract::{bill::Bill, monitor::Snapshot};
 use gyre_machine_file as file;
 use gyre_machine_file::Description;
+
+use picture::Picture;
 
 use super::{
     experiment::Experiment,
@@ -97,12 +101,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 pub fn run(rig: &Rig) -> Result<Report> {
     let seconds = rig.seconds.unwrap_or(SECONDS);
     let seed = rig.seed.unwrap_or(SEED);
-    let folder = rig.project.cache("fuzz")?;
-    let picture = folder.join("memory");
     let description = described(rig, seconds, seed)?;
+    let picture = Picture::new()?;
     let mut arguments = rig.arguments(rig.project.root.join("experiments/fuzz.toml"), Kernel::Gyre);
     arguments.no_load = true;
-    arguments.qemu = in_a_file(&description, &picture);
+    arguments.qemu = in_a_file(&description, &picture.path);
     let mut running = run::start(&rig.project, description, &arguments, &rig.stop)?;
     note(&format!("seed {seed}, {seconds} s"));
     let neighbour = Neighbour::start(&running)?;
@@ -119,10 +122,8 @@ pub fn run(rig: &Rig) -> Result<Report> {
     }
     // Whatever was found can be looked at afterwards.
     if !report.is_met() {
-        report.notes.push(kept::keep(&rig.project, &running.console, &picture, &seen.log)?);
+        report.notes.push(kept::keep(&rig.project, &running.console, &picture.path, &seen.log)?);
     }
-    drop(running);
-    let _ = std::fs::remove_file(&picture);
     Ok(report)
 }
 

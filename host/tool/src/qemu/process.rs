@@ -12,9 +12,10 @@ pub(super) fn cpu_seconds(process: u32) -> f64 {
     ticks / 100.0
 }
 
-/// Returns whether one of its threads has something to do, whether or not it gets time (proc(5): state R).
+/// Returns whether one of its threads has something to do, whether or not it gets time (proc(5): state R), or waits for the host's disk or
+/// memory (D).
 pub(super) fn wants_to_run(process: u32) -> bool {
-    tasks(process).any(|task| after_name(&text(task.join("stat"))).next() == Some("R"))
+    tasks(process).any(|task| matches!(after_name(&text(task.join("stat"))).next(), Some("R" | "D")))
 }
 
 /// Returns the QEMU of a machine, by the folder of its run: the child of the `gyre run` that holds the folder.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Qemu;
+use super::{Qemu, processor};
 use crate::{failure::Result, symbols::Symbols};
 
 /// How long the machine has to begin, and then to go on with, its report.
@@ -41,10 +41,9 @@ impl Qemu {
         }
         let text = self.console_text();
         let lines = lines_of(text.get(before..).unwrap_or_default());
-        match lines.is_empty() {
-            true => "no core of the machine says what it does\n".into(),
-            false => Symbols::of(&self.kernel).pass_text(&lines),
-        }
+        let silent = (0..usize::from(self.cores)).filter(|core| !has_said(&lines, *core));
+        let silent: String = silent.map(|core| processor::told(&self.monitor, core)).collect();
+        Symbols::of(&self.kernel).pass_text(&format!("{lines}{silent}"))
     }
 
     fn console_text(&self) -> String {
@@ -58,9 +57,22 @@ fn lines_of(said: &str) -> String {
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
+/// Returns whether a core has written some of the lines: its number stands before their target.
+fn has_said(lines: &str, core: usize) -> bool {
+    let starts = |line: &str| TARGETS.iter().find_map(|target| Some(line.split_once(target)?.0.to_owned()));
+    let writer = |start: String| start.rsplit(' ').next().and_then(|number| number.parse().ok());
+    lines.lines().filter_map(starts).filter_map(writer).any(|number: usize| number == core)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_core_that_writes_no_line_is_silent() {
+        let lines = "[    9.000002] WARN  1 report: core 0 seen from here: idles\n[    9.1] WARN 10 trace: 0 0x1\n";
+        assert_eq!((0..11).filter(|core| has_said(lines, *core)).collect::<Vec<_>>(), [1, 10]);
+    }
 
     #[test]
     fn a_report_is_told_from_other_words_of_the_console() {
