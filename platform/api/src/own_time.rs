@@ -2,6 +2,9 @@
 //!
 //! A core shows that it runs when it passes a safe point of its work and when it answers a knock (an NMI). The time from one sign to the
 //! next counts as its own, up to [`SIGN_MS`] of it: if more passed, it may have stood still. Knocks that come as often leave no gap.
+//!
+//! A host that gives a core moments only, or has it wait at each new page, lets it answer all knocks and get on with nothing. So the safe points
+//! that the core has passed are counted, too: work without an end passes many.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,12 +18,24 @@ pub struct OwnTime {
     ran: AtomicU64,
     /// The time that it had run when it was asked to end its work.
     asked_at: AtomicU64,
+    /// Safe points that it has passed since.
+    points: AtomicU64,
+}
+
+/// The doings of a core since it was asked to end its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SinceAsked {
+    /// The time that it has run, cycles.
+    pub ran: u64,
+    /// The safe points that it has passed.
+    pub points: u64,
 }
 
 impl OwnTime {
     /// Makes that of a core that has shown nothing yet.
     pub const fn new() -> OwnTime {
-        OwnTime { sign_at: AtomicU64::new(0), ran: AtomicU64::new(0), asked_at: AtomicU64::new(0) }
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        OwnTime { sign_at: ZERO, ran: ZERO, asked_at: ZERO, points: ZERO }
     }
 
     /// The core shows that it runs now. Called on that core.
@@ -32,6 +47,14 @@ impl OwnTime {
     /// The core is asked to end its work, by any core.
     pub fn ask(&self) {
         self.asked_at.store(self.ran.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.points.store(0, Ordering::Relaxed);
+    }
+
+    /// The core passes a safe point of work that it was asked to end, and so shows that it runs. Called on that core.
+    pub fn pass(&self, now_cycles: u64, cycles_per_ms: u64) -> SinceAsked {
+        self.sign(now_cycles, cycles_per_ms);
+        let points = self.points.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        SinceAsked { ran: self.since_asked(), points }
     }
 
     /// Returns how long the core has run since it was asked, cycles.
@@ -74,5 +97,9 @@ mod tests {
         assert_eq!(own.since_asked(), 0);
         own.sign(104 * MS, MS);
         assert_eq!(own.since_asked(), 5 * MS);
+        assert_eq!(own.pass(105 * MS, MS), SinceAsked { ran: 6 * MS, points: 1 });
+        assert_eq!(own.pass(105 * MS, MS), SinceAsked { ran: 6 * MS, points: 2 });
+        own.ask();
+        assert_eq!(own.pass(105 * MS, MS), SinceAsked { ran: 0, points: 1 });
     }
 }

@@ -1,6 +1,7 @@
 //! Since when each simulated core is in one piece of work, and how many turns are left to that.
 
 use crate::machine::{Machine, core_index, with_machine};
+use gyre_platform::own_time::SinceAsked;
 use gyre_platform::{CORES_MAX, WORK_TURNS};
 use std::sync::atomic::Ordering;
 
@@ -69,10 +70,10 @@ pub fn ran_since_asked(core: usize, mark: u64) -> Option<u64> {
     })
 }
 
-/// This core passes a safe point of work that was asked to end; answers how long it has run since, cycles.
-pub fn pass_safe_point() -> u64 {
-    show_sign();
-    with_machine(|machine| of(machine, core_index()).own_time.since_asked())
+/// This core passes a safe point of work that was asked to end; answers what it has done since.
+pub fn pass_safe_point() -> SinceAsked {
+    let (now, cycles_per_ms) = (crate::now(), crate::cycles_per_ms());
+    with_machine(|machine| of(machine, core_index()).own_time.pass(now, cycles_per_ms))
 }
 
 /// This core runs.

@@ -9,6 +9,7 @@ use crate::exception::KernelFrame;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_platform::WORK_TURNS;
+use gyre_platform::own_time::SinceAsked;
 use log::error;
 
 /// Exit code of a machine one of whose cores hung in the kernel; QEMU's debug exit makes 205 of it.
@@ -68,10 +69,9 @@ pub fn ran_since_asked(core: usize, mark: u64) -> Option<u64> {
     (block.asked_to_end.load(Ordering::Acquire) == mark).then(|| block.own_time.since_asked())
 }
 
-/// This core passes a safe point of work that was asked to end; answers how long it has run since, cycles.
-pub fn pass_safe_point() -> u64 {
-    show_sign();
-    this_core().own_time.since_asked()
+/// This core passes a safe point of work that was asked to end; answers what it has done since.
+pub fn pass_safe_point() -> SinceAsked {
+    this_core().own_time.pass(crate::now(), crate::cycles_per_ms())
 }
 
 /// This core runs.

@@ -51,6 +51,11 @@ pub const ASK_NS: u64 = 1_000_000_000;
 /// For so long of its own time it may go on after it has seen the question, ns: a core whose hypervisor let it stand still comes to its end
 /// by itself.
 pub const GRACE_NS: u64 = 200_000_000;
+/// It is ended after its grace only if it has passed so many safe points meanwhile: a work that comes to its end passes fewer, however slow its
+/// host is.
+pub const GRACE_POINTS: u64 = 4096;
+/// Work with fewer safe points is ended after so long of the core's own time, ns.
+pub const LONG_GRACE_NS: u64 = 4_000_000_000;
 /// How often a core that was asked to end its work is knocked at, ns: each answer shows that it has run meanwhile.
 pub const KNOCK_NS: u64 = gyre_machine::own_time::SIGN_MS * 1_000_000;
 /// One that has been for so long and shows that it runs says its place and ends the machine, ns.

@@ -4,15 +4,19 @@
 //! each core notes the time at which a piece of work began (`gyre_machine::work_mark`), and the others look at the notes twice a second, idle ones too.
 //! After [`ASK_NS`] a core is asked. From then on its own time counts, not the clock ([`gyre_machine::OwnTime`]): it shows that it runs at each
 //! safe point (a lock that is taken, a wait, an allocation), and by its answers to knocks (NMIs, which it takes whatever it does, if it runs), which
-//! come every [`KNOCK_NS`]. After [`GRACE_NS`] of its own time the work ends by a panic at the next safe point with no lock held. A core that a
-//! hypervisor let stand still showed no sign meanwhile, and ends its work in its own time.
+//! come every [`KNOCK_NS`]. After [`GRACE_NS`] of its own time and [`GRACE_POINTS`] safe points, or after [`LONG_GRACE_NS`], the work ends by a
+//! panic at the next safe point with no lock held. A core that a hypervisor let stand still showed no sign meanwhile, and ends its work in its own
+//! time; one that got moments only has passed few safe points.
 //!
 //! One that has answered knocks before [`PROOFS`] looks and is still there after [`SHOW_NS`] is really running: it prints its trace and ends the
 //! machine. One that answers no knock at all may stand still: the console tells each [`TELL_NS`], and it ends the machine after [`UNREACHABLE_NS`].
 //! A machine of one core has no watcher.
 
 use crate::engine::Engine;
-use crate::limits::{ASK_NS, GRACE_NS, GUARD_NS, KNOCK_NS, LOOK_NS, PROOFS, SHOW_NS, TELL_NS, UNREACHABLE_NS};
+use crate::limits::{
+    ASK_NS, GRACE_NS, GRACE_POINTS, GUARD_NS, KNOCK_NS, LONG_GRACE_NS, LOOK_NS, PROOFS, SHOW_NS, TELL_NS,
+    UNREACHABLE_NS,
+};
 use alloc::string::String;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -213,11 +217,12 @@ pub(crate) fn end_work() {
     if mark != gyre_machine::work_mark() || hot.depth.get() == 0 {
         return gyre_machine::forget_asked();
     }
-    let ran = gyre_machine::pass_safe_point();
+    let since = gyre_machine::pass_safe_point();
     if gyre_object::locks_held() > 0 || engine.state.here().try_borrow_mut().is_err() {
         return;
     }
-    if ran < engine.cycles(GRACE_NS) {
+    let grace_ns = if since.points < GRACE_POINTS { LONG_GRACE_NS } else { GRACE_NS };
+    if since.ran < engine.cycles(grace_ns) {
         return;
     }
     gyre_machine::forget_asked();
