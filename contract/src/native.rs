@@ -281,12 +281,14 @@ pub const CONTEXT_UNMASK: u64 = 1;
 /// Errors: ESRCH, EINTR (a signal came first; who was called runs nevertheless).
 pub const HAND_OVER: u64 = 0x103a;
 
-/// `fail(kind, resource, length, after)`: has a step of the work for the calling process fail: `kind` is a position in [`FAIL_KINDS`],
-/// `resource` the name of one in the catalogue, or [`FAIL_ANY`], of `length` bytes; `after` the steps of it that succeed before. Only kernels
-/// that are built for tests of containment have it.
+/// `fail(kind, resource, length, after, whose)`: has a step of the work for a process fail: `kind` is a position in [`FAIL_KINDS`],
+/// `resource` the name of one in the catalogue, or [`FAIL_ANY`], of `length` bytes; `after` the steps of it that succeed before; `whose` a
+/// position in [`FAIL_WHOSE`]. Only kernels that are built for tests of containment have it.
 ///
-/// Errors: ENOSYS (all other kernels), EINVAL (no such kind), ENODEV (no such resource), EFAULT.
+/// Errors: ENOSYS (all other kernels), EINVAL (no such kind or process), ENODEV (no such resource), EFAULT.
 pub const FAIL: u64 = 0x10f0;
+/// The process for which a step fails.
+pub const FAIL_WHOSE: [&str; 2] = ["the caller's", "the agent's"];
 /// How a step fails.
 pub const FAIL_KINDS: [&str; 7] = [
     "panic",

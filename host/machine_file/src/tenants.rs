@@ -211,7 +211,8 @@ fn system(checker: &mut Checker, part: &Part, shares: &[u32]) -> Tenant {
         ports: vec![address::AGENT_PORT],
         overload: None,
         cell: None,
-        restart: Restart::Never,
+        // Without its agent a machine serves on, and nobody can look at it, change it, or end it in order.
+        restart: Restart::Always,
         volumes: vec![],
         orphans: Orphans::Program,
         neighbours: Neighbours::All,

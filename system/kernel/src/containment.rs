@@ -36,6 +36,8 @@ use gyre_message::{Gone, keep, reply_pair, within, yield_now};
 const FAILURES_MAX: u32 = 100;
 /// How long a step of an end may take, ns.
 const STEP_NS_MAX: u64 = 5_000_000_000;
+/// Files of a process at which its end may fail, before the others stay open.
+const LOST_FILES_MAX: usize = 16;
 /// Processes that are told at once that their tenant ends.
 const ENDED_AT_ONCE: usize = 64;
 /// How long it may take to write a tenant's file system back, ns.
@@ -137,13 +139,22 @@ async fn bury(kernel: &'static Kernel, process: &Arc<Process>) -> Result<(), Gon
     if process.is_over() {
         return Ok(());
     }
-    let held = process.clone();
     // Files and memory may hold what the failure has left closed: then they are lost, and the process ends all the same.
-    let _ = step(kernel, activity, async move { exit::close_files(&held).await }).await;
+    close_files(kernel, activity, process).await;
     let held = process.clone();
     let _ = step(kernel, activity, async move { exit::give_up_memory(&held).await }).await;
     let removed = process.clone();
     step(kernel, activity, async move { exit::remove_all(&removed) }).await
+}
+
+/// Closes the files of a process whose threads are lost, but those that cannot be closed: else its sockets would keep their ports.
+async fn close_files(kernel: &Kernel, activity: ActivityId, process: &Arc<Process>) {
+    for _ in 0..LOST_FILES_MAX {
+        let held = process.clone();
+        if step(kernel, activity, async move { exit::close_files(&held).await }).await.is_ok() {
+            return;
+        }
+    }
 }
 
 /// Something once a process has no threads but lost ones.
@@ -156,11 +167,7 @@ fn are_lost_alone(kernel: &Kernel, process: &Process) -> Option<()> {
 ///
 /// # Errors
 /// [`Gone`] if it failed, or took too long.
-async fn step(
-    kernel: &'static Kernel,
-    activity: ActivityId,
-    work: impl Future<Output = ()> + 'static,
-) -> Result<(), Gone> {
+async fn step(kernel: &Kernel, activity: ActivityId, work: impl Future<Output = ()> + 'static) -> Result<(), Gone> {
     let (reply, call) = reply_pair::<Result<(), Gone>>();
     let resource = id(Resource::Process);
     let work = async move {
@@ -221,7 +228,12 @@ async fn end_all_of(kernel: &'static Kernel, running: &'static Running) -> Resul
     });
     // A process that cannot be told to end is dropped below.
     let _ = killed.await;
-    let _ = step(kernel, activity, all_over(running)).await;
+    if step(kernel, activity, all_over(running)).await.is_err() {
+        let left = running.tenant.tree.lock_unless_lost().map(|tree| tree.processes()).unwrap_or_default();
+        for process in left.iter().filter(|process| !process.is_over()) {
+            close_files(kernel, activity, process).await;
+        }
+    }
     let written = unmount(kernel, activity).await;
     if kernel.base.engine.halt(activity).await.is_err() {
         let name = running.tenant.name();

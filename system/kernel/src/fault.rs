@@ -1,10 +1,10 @@
 //! The native calls by which a program has work for it fail, or the whole kernel, in kernels that are built for tests of containment.
 
 use crate::kernel::Kernel;
-use gyre_account::ResourceId;
+use gyre_account::{ActivityId, ResourceId};
 use gyre_assembly::grid::id;
 use gyre_contract::catalogue::Resource;
-use gyre_contract::native::{ATTACKS, FAIL_ANY, FAIL_KINDS};
+use gyre_contract::native::{ATTACKS, FAIL_ANY, FAIL_KINDS, FAIL_WHOSE};
 use gyre_engine::fault::{Fault, Kind};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 
@@ -27,9 +27,23 @@ pub async fn inject(kernel: &'static Kernel, thread: &Thread, arguments: Argumen
     let kind = KINDS.get(arguments.size(0)).copied().ok_or(Errno::EINVAL)?;
     let name = thread.read_vec(arguments.word(1), arguments.size(2).min(NAME_BYTES_MAX)).await?;
     let resource = resource(&name)?;
-    let activity = thread.process().activity();
+    let activity = whose(kernel, thread, arguments.size(4))?;
     kernel.base.engine.inject(Fault { activity, resource, after: arguments.word(3), kind });
     Ok(0)
+}
+
+/// The activity of a process, by its position in [`FAIL_WHOSE`].
+fn whose(kernel: &Kernel, thread: &Thread, position: usize) -> Result<ActivityId, Errno> {
+    let agent = || {
+        let systems = kernel.base.activities.iter().enumerate().filter(|(_, tenant)| kernel.base.is_system(**tenant));
+        systems.map(|(index, _)| index).find_map(|index| kernel.tenants.first(index))
+    };
+    let process = match FAIL_WHOSE.get(position) {
+        Some(&"the agent's") => agent(),
+        Some(_) => Some(thread.process().clone()),
+        None => None,
+    };
+    process.map(|process| process.activity()).ok_or(Errno::EINVAL)
 }
 
 /// The resource of a name; none for that of all.

@@ -1,5 +1,6 @@
-/* Has work of the kernel for this process fail (kernels with the feature fault-injection only): fail KIND RESOURCE AFTER, the kind's position in
- * contract/src/native.rs and the resource's name. It then does a little of everything, so that the step comes, and says "lived" if it does not. With one argument, a
+/* Has work of the kernel for this process fail (kernels with the feature fault-injection only): fail KIND RESOURCE AFTER [agent], the kind's
+ * position in contract/src/native.rs and the resource's name; with the last word it is work for the machine's agent. It then does a little of
+ * everything, so that the step comes, and says "lived" if it does not. With one argument, a
  * position in ATTACKS, it has the whole kernel fail or attack others. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -121,9 +122,13 @@ int main(int count, char **words) {
         printf("attack: %s\n", syscall(ATTACK, atol(words[1])) == 0 ? "lived" : strerror(errno));
         return 0;
     }
+    if (count == 5) {
+        printf("fail: %s\n", syscall(FAIL, atol(words[1]), words[2], strlen(words[2]), atol(words[3]), 1) == 0 ? "asked" : strerror(errno));
+        return 0;
+    }
     if (count != 4 || pipe(ends) != 0 || pthread_create(&other, 0, second, 0) != 0)
         return 2;
-    if (syscall(FAIL, atol(words[1]), words[2], strlen(words[2]), atol(words[3])) != 0) {
+    if (syscall(FAIL, atol(words[1]), words[2], strlen(words[2]), atol(words[3]), 0) != 0) {
         printf("fail: %s\n", strerror(errno));
         return 3;
     }

@@ -95,6 +95,8 @@ pub struct FileContext {
     lock_owner: AtomicI32,
     /// True once its process has ended: it uses the descriptors no more.
     left: AtomicBool,
+    /// Files of a process that a failure of the kernel ended, to be closed.
+    given_up: ObjectLock<Abandoned>,
 }
 
 impl FileContext {
@@ -129,6 +131,7 @@ impl FileContext {
             }),
             lock_owner: AtomicI32::new(0),
             left: AtomicBool::new(false),
+            given_up: ObjectLock::default(),
         }))
     }
 
@@ -167,6 +170,7 @@ impl FileContext {
             directories,
             lock_owner: AtomicI32::new(0),
             left: AtomicBool::new(false),
+            given_up: ObjectLock::default(),
         }))
     }
 
@@ -189,6 +193,7 @@ impl FileContext {
             directories: self.directories.clone(),
             lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
             left: AtomicBool::new(false),
+            given_up: ObjectLock::default(),
         }))
     }
 
@@ -204,6 +209,29 @@ impl FileContext {
             file.release().await;
             pace.step().await;
         }
+    }
+
+    /// Does so for a process that a failure of the kernel ended. If this fails, too, because the failed work has left a lock closed, the file
+    /// with that lock is lost, and the next call goes on with the others.
+    pub async fn ended_by_failure(self: Arc<Self>) {
+        let left = self.leave();
+        if !left.is_empty() {
+            *self.given_up.lock() = left;
+        }
+        let in_flight = self.tenant.files_in_flight();
+        let mut pace = Pace::new();
+        while let Some(file) = self.next_given_up() {
+            file.give_up(&in_flight).await;
+            pace.step().await;
+        }
+        while self.tenant.locks.release_piece(self.lock_owner.load(Ordering::Acquire)) {
+            pace.step().await;
+        }
+        self.lock_owner.store(0, Ordering::Release);
+    }
+
+    fn next_given_up(&self) -> Option<Arc<OpenFile>> {
+        self.given_up.lock().next()
     }
 
     fn leave(&self) -> Abandoned {

@@ -58,7 +58,7 @@ impl Iterator for Abandoned {
     fn next(&mut self) -> Option<Arc<OpenFile>> {
         while let Some(chunk) = self.0.last_mut() {
             if let Some(slot) = chunk.as_mut().and_then(|chunk| chunk.pop()) {
-                return Some(slot.file);
+                return Some(slot.file().clone());
             }
             self.0.pop();
         }
@@ -77,7 +77,7 @@ impl DescriptorTable {
     /// EBADF.
     pub fn get(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
         let index = index_of(descriptor)?;
-        self.slots.lock().get(index).map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
+        self.slots.lock().get(index).map(|slot| slot.file().clone()).ok_or(Errno::EBADF)
     }
 
     /// Looks whether a number below `limit` is free.
@@ -102,7 +102,9 @@ impl DescriptorTable {
             drop(slots);
             return Err(Errno::EMFILE);
         }
-        slots.put(index, Slot { file, close_on_exec });
+        let mut slot = Slot::new(file);
+        slot.close_on_exec = close_on_exec;
+        slots.put(index, slot);
         i32::try_from(index).map_err(|_| Errno::EMFILE)
     }
 
@@ -121,8 +123,10 @@ impl DescriptorTable {
         if index as u64 >= limit || index >= DESCRIPTORS_MAX {
             return Err(Errno::EBADF);
         }
-        let before = self.slots.lock().put(index, Slot { file, close_on_exec });
-        Ok(before.map(|slot| slot.file))
+        let mut slot = Slot::new(file);
+        slot.close_on_exec = close_on_exec;
+        let before = self.slots.lock().put(index, slot);
+        Ok(before.map(|slot| slot.file().clone()))
     }
 
     /// Takes a descriptor out of the table.
@@ -132,22 +136,22 @@ impl DescriptorTable {
     pub fn remove(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
         let index = index_of(descriptor)?;
         let slot = self.slots.lock().take(index);
-        slot.map(|slot| slot.file).ok_or(Errno::EBADF)
+        slot.map(|slot| slot.file().clone()).ok_or(Errno::EBADF)
     }
 
     /// Takes a descriptor out of the table if `may` allows it; else, or if it is not there, `None`.
     pub fn remove_if(&self, descriptor: i32, may: impl FnOnce(&OpenFile) -> bool) -> Option<Arc<OpenFile>> {
         let index = index_of(descriptor).ok()?;
         let mut slots = self.slots.lock();
-        let may_go = slots.get(index).is_some_and(|slot| may(&slot.file));
-        may_go.then(|| slots.take(index))?.map(|slot| slot.file)
+        let may_go = slots.get(index).is_some_and(|slot| may(slot.file()));
+        may_go.then(|| slots.take(index))?.map(|slot| slot.file().clone())
     }
 
     /// Takes the lowest descriptor from `first` to `last` out of the table, and answers it with its file.
     pub fn remove_first(&self, first: u32, last: u32) -> Option<(u32, Arc<OpenFile>)> {
         let mut slots = self.slots.lock();
         let index = slots.next_taken(first as usize, (last as usize).saturating_add(1))?;
-        let file = slots.take(index)?.file;
+        let file = slots.take(index)?.file().clone();
         Some((u32::try_from(index).ok()?, file))
     }
 
@@ -208,7 +212,7 @@ impl DescriptorTable {
             let index = slots.next_taken(at, DESCRIPTORS_MAX)?;
             at = index.saturating_add(1);
             if slots.get(index).is_some_and(|slot| slot.close_on_exec) {
-                return Some((at, slots.take(index).map(|slot| slot.file)));
+                return Some((at, slots.take(index).map(|slot| slot.file().clone())));
             }
         }
         Some((at, None))
@@ -233,7 +237,7 @@ impl DescriptorTable {
         let next = |from: usize| slots.next_taken(from, DESCRIPTORS_MAX);
         let first = usize::try_from(first).ok().and_then(next);
         let taken = core::iter::successors(first, |last| next(last.saturating_add(1))).take(DESCRIPTORS_AT_ONCE);
-        taken.filter_map(|index| Some((i32::try_from(index).ok()?, slots.get(index)?.file.clone()))).collect()
+        taken.filter_map(|index| Some((i32::try_from(index).ok()?, slots.get(index)?.file().clone()))).collect()
     }
 
     /// Returns all descriptors in use.

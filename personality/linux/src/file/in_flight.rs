@@ -148,6 +148,28 @@ impl TenantFiles {
     }
 }
 
+/// The files that are in flight at a moment, by their addresses.
+pub(super) struct FilesInFlight(Vec<usize>);
+
+impl FilesInFlight {
+    /// Returns whether a file is among them.
+    pub(super) fn have(&self, file: &Arc<OpenFile>) -> bool {
+        self.0.binary_search(&(Arc::as_ptr(file) as usize)).is_ok()
+    }
+}
+
+impl TenantFiles {
+    /// Returns the files that are in flight now: at most [`IN_FLIGHT_MAX`].
+    pub(super) fn files_in_flight(&self) -> FilesInFlight {
+        let table = self.in_flight.table.lock();
+        let files = table.messages.values().flat_map(|message| &message.files);
+        let mut addresses: Vec<usize> = files.map(|file| Arc::as_ptr(file) as usize).collect();
+        drop(table);
+        addresses.sort_unstable();
+        FilesInFlight(addresses)
+    }
+}
+
 impl Ticket {
     /// Returns the files, received.
     pub fn take(self) -> Vec<Arc<OpenFile>> {

@@ -11,6 +11,7 @@ use super::async_lock::AsyncLock;
 use super::contents::Used;
 use super::direct_offer::DirectOffer;
 use super::epoll::{Looks, Watchers};
+use super::in_flight::FilesInFlight;
 use super::losses::KnownLosses;
 use super::mount::Place;
 use super::object::Object;
@@ -55,6 +56,8 @@ pub struct OpenFile {
     /// Room for the process that gets a signal when it is ready.
     pub(super) ownership: Ownership,
     watchers: ObjectLock<Watchers>,
+    /// Places of tables of descriptors that it has.
+    pub(super) descriptors: AtomicU32,
     /// Nobody runs a program from it meanwhile.
     _written: Option<Used>,
     /// True once its resource was told that it is closed.
@@ -130,6 +133,7 @@ impl OpenFile {
             losses: KnownLosses::default(),
             ownership: Ownership::default(),
             watchers: ObjectLock::default(),
+            descriptors: AtomicU32::new(0),
             _written: written,
             closed: AtomicBool::new(false),
             tenant: tenant.clone(),
@@ -274,6 +278,23 @@ impl OpenFile {
         {
             socket.close_and_wait().await;
         }
+    }
+
+    /// Lets go of a use of it by a process that a failure of the kernel ended. The failed work may hold it for ever; a socket is closed all the
+    /// same if nobody else can use it: its port is free when this is done, and its peer sees the end.
+    pub(super) async fn give_up(self: Arc<Self>, in_flight: &FilesInFlight) {
+        match &self.object {
+            Object::Socket(socket) if !self.has_descriptor() && !in_flight.have(&self) => {
+                self.closed.store(true, Ordering::Release);
+                socket.close_and_wait().await;
+            }
+            _ => self.release().await,
+        }
+    }
+
+    /// Returns whether a process has a descriptor of it.
+    pub(super) fn has_descriptor(&self) -> bool {
+        self.descriptors.load(Ordering::Relaxed) != 0
     }
 
     /// Works with the watchers that are told when it is closed.

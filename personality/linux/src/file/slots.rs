@@ -10,15 +10,41 @@ use super::open_file::OpenFile;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
 /// Places of a chunk: bits of a word.
 const PLACES: usize = u64::BITS as usize;
 
-/// An open file under a number.
-#[derive(Clone)]
+/// An open file under a number. The file counts the places that it has.
 pub(super) struct Slot {
-    pub file: Arc<OpenFile>,
+    file: Arc<OpenFile>,
     pub close_on_exec: bool,
+}
+
+impl Slot {
+    /// One that stays open at execve.
+    pub fn new(file: Arc<OpenFile>) -> Slot {
+        file.descriptors.fetch_add(1, Ordering::Relaxed);
+        Slot { file, close_on_exec: false }
+    }
+
+    pub fn file(&self) -> &Arc<OpenFile> {
+        &self.file
+    }
+}
+
+impl Clone for Slot {
+    fn clone(&self) -> Slot {
+        let mut copy = Slot::new(self.file.clone());
+        copy.close_on_exec = self.close_on_exec;
+        copy
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.file.descriptors.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone)]

@@ -66,9 +66,9 @@ async fn release_space(process: &Arc<Process>) {
     former.leave().await;
 }
 
-/// Closes the descriptors of a process whose threads are lost.
+/// Closes the descriptors of a process whose threads are lost. To be called again if it fails: it goes on behind the file that it failed at.
 pub async fn close_files(process: &Process) {
-    process.files().ended().await;
+    process.files().ended_by_failure().await;
 }
 
 /// Gives up the memory of a process whose threads are lost.

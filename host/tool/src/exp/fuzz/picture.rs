@@ -8,7 +8,7 @@ use crate::failure::{Context as _, Result};
 
 /// A file in the host's memory; it is gone with this process.
 pub struct Picture {
-    /// Where QEMU and other programs of this user find it.
+    /// The path by which QEMU and other programs of this user find it.
     pub path: PathBuf,
     /// It lives as long as somebody has it open.
     _file: File,

@@ -15,12 +15,12 @@ fn run_on_small_stack<F: Future<Output = ()>>(test: impl FnOnce(User) -> F + Sen
     thread.join().unwrap();
 }
 
-async fn pair(user: &User) -> (u64, u64) {
+pub(super) async fn pair(user: &User) -> (u64, u64) {
     user.pair(53, &[1, 1, 0], 3).await.unwrap()
 }
 
 /// Sends descriptors over a socket.
-async fn send(user: &User, over: u64, descriptors: &[u64]) -> Result<u64, Errno> {
+pub(super) async fn send(user: &User, over: u64, descriptors: &[u64]) -> Result<u64, Errno> {
     let text = user.put(b"x").await;
     let mut piece = text.to_le_bytes().to_vec();
     piece.extend_from_slice(&1u64.to_le_bytes());

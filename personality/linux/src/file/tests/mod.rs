@@ -6,6 +6,7 @@ mod epoll;
 mod fetched;
 mod figures;
 mod files;
+mod given_up;
 mod losses;
 mod mappings;
 mod passages;
