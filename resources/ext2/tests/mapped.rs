@@ -111,10 +111,12 @@ impl World {
     async fn after_crash(&self, random: &mut Random) -> Vec<u8> {
         let mut image = self.disk.crash_image(random);
         e2fsck(&mut image, &["-fy"]);
-        let (_, _, client) = mount(image).await;
+        let (disk, _, client) = mount(image).await;
         let root = client.root().await.unwrap();
         let node = client.lookup(root, b"f".to_vec()).await.unwrap().node;
-        read_all(&client, node).await.unwrap()
+        let contents = read_all(&client, node).await.unwrap();
+        disk.discard();
+        contents
     }
 }
 

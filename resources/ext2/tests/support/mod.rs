@@ -18,6 +18,8 @@ use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
 use gyre_message::sleep_ns;
 use gyre_object::{Bytes, Page, TenantLock};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,11 +64,26 @@ impl DiskState {
 /// A disk in memory with a volatile cache.
 pub struct RamDisk(pub TenantLock<DiskState>);
 
+/// Disks that a test uses beside each other, at most.
+const DISKS_AT_ONCE: usize = 8;
+
+thread_local! {
+    /// The last disks of this test. Some tests make thousands, of some MiB each: the older ones have served their turn.
+    static DISKS: RefCell<VecDeque<&'static RamDisk>> = const { RefCell::new(VecDeque::new()) };
+}
+
 impl RamDisk {
+    /// Makes one. The eighth one after it takes its memory.
     pub fn leak(image: Vec<u8>) -> &'static RamDisk {
         let state =
             DiskState { medium: Medium::new(image), requests: 0, fail_at: None, latency_ns: 1000, largest_read: 0 };
-        Box::leak(Box::new(RamDisk(TenantLock::new(state))))
+        let disk: &RamDisk = Box::leak(Box::new(RamDisk(TenantLock::new(state))));
+        DISKS.with_borrow_mut(|disks| {
+            disks.push_back(disk);
+        });
+        let oldest = DISKS.with_borrow(|disks| disks.front().filter(|_| disks.len() > DISKS_AT_ONCE).copied());
+        oldest.into_iter().for_each(RamDisk::discard);
+        disk
     }
 
     pub fn client(&'static self) -> block::Client {
@@ -79,6 +96,7 @@ impl RamDisk {
 
     /// Gives the memory back; the disk is empty from here on.
     pub fn discard(&self) {
+        DISKS.with_borrow_mut(|disks| disks.retain(|disk| !std::ptr::eq(*disk, self)));
         self.0.lock().medium = Medium::new(Vec::new());
     }
 
