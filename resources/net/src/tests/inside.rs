@@ -43,7 +43,7 @@ impl End {
         }
     }
 
-    async fn open(rig: Rig, listener: &Socket, port: u16, first: u32) -> (End, Socket) {
+    pub(super) async fn open(rig: Rig, listener: &Socket, port: u16, first: u32) -> (End, Socket) {
         rig.wire.inject(&syn(PEER_IP, port, first));
         let answer = answers(rig, port).await.pop().expect("an answer to the SYN");
         let (from, to) = (at(PEER_IP, port), at(GOLD_IP, 80));

@@ -45,8 +45,10 @@ struct Owned {
 
 /// See the module.
 pub struct Calls {
-    rig: Rig,
+    pub rig: Rig,
     icmp: icmp::Client,
+    /// Bytes of streams that were taken to be sent, and that were received.
+    pub moved_bytes: [usize; 2],
     sockets: Vec<Owned>,
 }
 
@@ -64,7 +66,7 @@ fn data(input: &mut Input<'_>) -> Bytes {
 
 impl Calls {
     pub fn new(rig: Rig) -> Calls {
-        Calls { rig, icmp: client(rig), sockets: Vec::new() }
+        Calls { rig, icmp: client(rig), moved_bytes: [0; 2], sockets: Vec::new() }
     }
 
     /// Lets a tenant ask for something.
@@ -125,8 +127,14 @@ impl Calls {
                 let accepted = answered(tcp.accept(id)).await;
                 self.keep(Sort::Stream, accepted)
             }
-            3..7 => answered(tcp.send(id, std::vec![data(input); input.below(4)])).await.map(drop),
-            7..9 => answered(tcp.receive(id, input.number() as usize)).await.map(drop),
+            3..7 => {
+                let taken = answered(tcp.send(id, std::vec![data(input); input.below(4)])).await;
+                taken.map(|bytes| self.moved_bytes[0] += bytes)
+            }
+            7..9 => {
+                let received = answered(tcp.receive(id, input.number() as usize)).await;
+                received.map(|views| self.moved_bytes[1] += views.iter().map(Bytes::len).sum::<usize>())
+            }
             9 => answered(tcp.peek(id, input.number() as usize)).await.map(drop),
             10 => {
                 let direction = input.one_of(&[Direction::Send, Direction::Receive, Direction::Both]);

@@ -3,7 +3,9 @@
 use crate::limits::{FRAGMENTED_PACKETS_MAX, NEIGHBOURS_MAX};
 use crate::tcp_resource::CONNECTIONS;
 use crate::tenant::Tenant;
+use crate::tests::inside::End;
 use crate::tests::rig::*;
+use crate::tests::streams::at;
 use gyre_message::sleep_ns;
 use gyre_object::Counted;
 use std::sync::atomic::Ordering;
@@ -22,10 +24,23 @@ fn assert_idle(tenant: &Tenant) {
     assert_eq!(sizes, [0; 4], "ports of listeners, datagrams, echoes, messages");
 }
 
+/// An honest peer is served, whatever was before.
+async fn assert_serves(rig: Rig) {
+    rig.introduce_peer();
+    act_as(GOLD);
+    let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+    let (_, socket) = End::open(rig, &listener, 4500, 7).await;
+    for id in [socket.id, listener.id] {
+        rig.tcp.close(id).await.unwrap();
+    }
+}
+
 /// Lets time pass, then looks at everything that packets and tenants can make grow.
 pub async fn check(rig: Rig) {
     rig.wire.faults.lock().frames_per_ms = u64::MAX;
     rig.wire.tick();
+    sleep_ns(END_MS * MS).await;
+    assert_serves(rig).await;
     sleep_ns(END_MS * MS).await;
     let (connections, sockets, remembered) = rig.net.tcp.sizes();
     assert_eq!((connections, sockets), (0, 0), "connections and sockets");

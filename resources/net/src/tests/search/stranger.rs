@@ -111,8 +111,10 @@ impl Stranger {
         let turn = input.below(self.ends.len());
         let Some(end) = self.ends.get_mut(turn) else { return Vec::new() };
         let payload = std::vec![7; input.one_of(SIZES)];
-        let options = Options { timestamps: Some((input.number() as u32, 0)), ..Options::default() };
-        let header = Header { window: input.one_of(WINDOWS), options, ..end.header(input.one_of(FLAGS)) };
+        let mut header = Header { window: input.one_of(WINDOWS), ..end.header(input.one_of(FLAGS)) };
+        if input.hits(8) {
+            header.options = Options { timestamps: Some((input.number() as u32, 0)), ..Options::default() };
+        }
         end.next = end.next + header.length(payload.len() as u32);
         end.segment(&header, &payload)
     }
