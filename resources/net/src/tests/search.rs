@@ -5,8 +5,8 @@
 //! (`calls.rs`). The device may take frames slowly, or none for a while.
 //!
 //! After each input nothing has panicked, no request waited, others' sockets were not there, and once all sockets are closed and time has
-//! passed, an honest peer is served and nothing is held (`rest.rs`). `gyre-mutate` ends an input that computes for too long. The corpus is in `search/corpus`; how to look
-//! for longer is said in `gyre-mutate`.
+//! passed, an honest peer is served and nothing is held (`rest.rs`). `gyre-mutate` ends an input that computes for too long. The corpus is in
+//! `search/corpus`; how to look for longer is said in `gyre-mutate`.
 
 mod calls;
 mod rest;
@@ -14,12 +14,16 @@ mod stranger;
 
 use super::rig::*;
 use calls::Calls;
+use core::cell::RefCell;
+use gyre_account::ActivityId;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use gyre_mutate::Input;
 use stranger::Stranger;
 
 const STEPS_MAX: usize = 64;
+/// Inputs that have a path one after the other, each at rest: a path lives as long as its process, so a search would fill the memory.
+const INPUTS_MAX: usize = 256;
 /// Times that may pass at once, ms: those of acknowledgments, repetitions, questions, fragments, remembered ends, neighbours and keep-alive.
 const PAUSES_MS: &[u64] = &[0, 1, 45, 250, 1100, 5000, 31_000, 61_000, 605_000, 7_300_000];
 /// Frames that the device takes at once.
@@ -73,10 +77,16 @@ async fn step(rig: Rig, input: &mut Input<'_>, stranger: &mut Stranger, calls: &
     sleep_ns(1000).await;
 }
 
-/// Does the steps of an input, has a look, and brings the path to rest.
-fn play(bytes: &[u8], look: impl FnOnce(&Calls)) {
+fn new_rig() -> Rig {
     let rig = Rig::with_limits(CLEAN, LIMITS);
     *rig.wire.period_ns.lock() = TURN_MS * MS;
+    rig
+}
+
+/// Does the steps of an input, has a look, and brings the path to rest.
+fn play(rig: Rig, bytes: &[u8], look: impl FnOnce(&Calls)) {
+    gyre_machine::seed_random(CLEAN.seed);
+    act_as(ActivityId::INFRASTRUCTURE);
     block_on(rig.during(async {
         rig.introduce_peer();
         let (mut input, mut stranger, mut calls) = (Input::new(bytes), Stranger::default(), Calls::new(rig));
@@ -96,7 +106,7 @@ fn play(bytes: &[u8], look: impl FnOnce(&Calls)) {
 #[test]
 fn the_first_input_moves_data_in_both_directions_of_a_connection() {
     let (before_its_end, _) = FIRST.split_at(FIRST.len() - 3);
-    play(&before_its_end.concat(), |calls| {
+    play(new_rig(), &before_its_end.concat(), |calls| {
         let figures = calls.rig.net.statistics_of(GOLD).unwrap();
         assert_eq!((figures.sockets, calls.moved_bytes), (2, [16_384, 100]), "{figures:?}");
     });
@@ -105,5 +115,13 @@ fn the_first_input_moves_data_in_both_directions_of_a_connection() {
 #[test]
 fn whatever_comes_in_and_is_asked_for_nothing_is_held_in_the_end() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/search/corpus");
-    gyre_mutate::run("net", &corpus, &FIRST.concat(), 1000, |bytes| play(bytes, |_| ()));
+    let path = RefCell::new((new_rig(), 0));
+    gyre_mutate::run("net", &corpus, &FIRST.concat(), 1000, |bytes| {
+        let (rig, inputs) = &mut *path.borrow_mut();
+        if *inputs == INPUTS_MAX {
+            (*rig, *inputs) = (new_rig(), 0);
+        }
+        *inputs += 1;
+        play(*rig, bytes, |_| ());
+    });
 }
