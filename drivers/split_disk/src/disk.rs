@@ -23,14 +23,15 @@ impl SplitDisk {
     pub(crate) fn new(front: &'static FrontEnd, place: usize, geometry: Geometry, line: InterruptLine) -> SplitDisk {
         SplitDisk { front, place, geometry, line }
     }
+}
 
-    fn check(&self, transfer: &Transfer) -> Result<(), BlockError> {
-        match transfer.operation {
-            Operation::Flush if transfer.data.is_empty() => Ok(()),
-            Operation::Flush => Err(BlockError::OutOfRange),
-            Operation::Write if self.geometry.read_only => Err(BlockError::Unsupported),
-            _ => self.geometry.check(transfer.first_sector, &transfer.data),
-        }
+/// Refuses a transfer that a disk of this size cannot do.
+pub(crate) fn check(geometry: Geometry, transfer: &Transfer) -> Result<(), BlockError> {
+    match transfer.operation {
+        Operation::Flush if transfer.data.is_empty() => Ok(()),
+        Operation::Flush => Err(BlockError::OutOfRange),
+        Operation::Write if geometry.read_only => Err(BlockError::Unsupported),
+        _ => geometry.check(transfer.first_sector, &transfer.data),
     }
 }
 
@@ -56,7 +57,7 @@ impl DiskDevice for SplitDisk {
     }
 
     fn start(&'static self, transfer: Transfer, then: Then<Result<Vec<Bytes>, BlockError>>) {
-        match self.check(&transfer) {
+        match check(self.geometry, &transfer) {
             Ok(()) => self.front.start(Wanted { disk: self.place, transfer, then, since: now() }),
             Err(error) => then(Timed::unasked(Err(error))),
         }

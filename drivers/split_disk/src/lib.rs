@@ -35,6 +35,8 @@ mod slots;
 mod words;
 
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod tests;
 
 pub use disk::SplitDisk;

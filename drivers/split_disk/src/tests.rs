@@ -7,7 +7,6 @@ use gyre_device::{DiskDevice, InterruptLine, Operation, Transfer};
 use gyre_interface::block::{BlockError, Geometry};
 use gyre_machine::{PAGE_BYTES, SharedMemory, advance, set_virtual_time};
 use gyre_object::{Bytes, Page, SpinLock};
-use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::vec::Vec;
@@ -167,39 +166,4 @@ fn a_closed_ring_ends_all_requests_at_once() {
     rig.start(0, Operation::Flush, 0, Vec::new());
     assert!(rig.ended().iter().all(|one| matches!(one, Err(BlockError::Gone))));
     assert!(rig.disks[0].has_room());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// The back end may write anything: nothing panics, each request ends once, and after the deadline none is left.
-    #[test]
-    fn a_back_end_that_writes_what_it_wants_ends_each_request_once(
-        steps in proptest::collection::vec((0u8..6, any::<u16>(), any::<u64>()), 1..200)
-    ) {
-        let mut rig = Rig::new();
-        let mut started = 0;
-        for (step, at, word) in steps {
-            match step {
-                0 | 1 => {
-                    rig.start(0, Operation::Read, u64::from(at) % SECTORS, views(&[512]));
-                    started += 1;
-                }
-                2 => {
-                    let words = rig.memory.words(0, CONTROL_PAGES);
-                    words[usize::from(at) % words.len()].store(word, Ordering::Relaxed);
-                }
-                3 => {
-                    let message = Answer { slot: usize::from(at) % (SLOTS + 2), result: Ok(()) }.message();
-                    let sent = rig.control().answer_sender(rig.answered).map(|mut sender| (sender.send(&message).is_ok(), sender.position()));
-                    rig.answered = sent.map_or(rig.answered, |(_, position)| position);
-                }
-                4 => rig.disks[0].on_interrupt(0),
-                _ => advance(word % 3_000_000_000),
-            }
-        }
-        advance(LATE_MS * 1_000_000 + 1);
-        rig.disks[0].on_tick();
-        prop_assert_eq!(rig.ended().len(), started);
-    }
 }

@@ -3,7 +3,8 @@
 //! Protocol of use: [`FakeDevice::new`] offers features and queues, [`FakeDevice::connect`] says where interrupts and notifications go. A driver starts
 //! it through [`Transport`]. Then the test is the device: it takes chains, reads and writes their memory, completes them and interrupts.
 //!
-//! The device checks the order of the start (virtio 1.2 §3.1.1), the form of chains, and that a chain is in flight once. A reset forgets what it had.
+//! The device checks the order of the start (virtio 1.2 §3.1.1), the form of chains, and, until it lies itself, that a chain is in flight once. A
+//! reset forgets what it had.
 //! [`FakeDevice::complete_unchecked`] and [`FakeDevice::advance_used`] write what no honest device would.
 //!
 //! Left out: the meaning of requests, which is the test's.
@@ -27,6 +28,8 @@ struct Queue {
     /// Of the interrupt table.
     entry: u16,
     in_flight: Vec<u16>,
+    /// It said what is not so since its last reset: what the driver makes of that is no fault of the driver.
+    has_lied: bool,
 }
 
 struct State {
@@ -145,6 +148,7 @@ impl FakeDevice {
             kicks: 0,
             entry: 0,
             in_flight: Vec::new(),
+            has_lied: false,
         };
         let state = State {
             status: 0,
@@ -216,13 +220,13 @@ impl FakeDevice {
         let queue = &mut state.queues[queue];
         let layout = queue.layout?;
         let waiting = read_u16(layout.available, 2).wrapping_sub(queue.taken);
-        assert!(waiting <= layout.size, "the driver made more chains available than the ring holds");
-        if waiting == 0 {
+        assert!(waiting <= layout.size || queue.has_lied, "the driver made more chains available than the ring holds");
+        if waiting == 0 || waiting > layout.size {
             return None;
         }
         assert!(live, "chains on a device that is not live");
         let head = read_u16(layout.available, 4 + 2 * u64::from(queue.taken % layout.size));
-        assert!(!queue.in_flight.contains(&head), "chain {head} is in flight already");
+        assert!(!queue.in_flight.contains(&head) || queue.has_lied, "chain {head} is in flight already");
         queue.in_flight.push(head);
         queue.taken = queue.taken.wrapping_add(1);
         if events {
@@ -235,15 +239,20 @@ impl FakeDevice {
     pub fn complete(&self, queue: usize, head: u16, bytes: u32) -> bool {
         {
             let mut state = self.state.lock();
-            let in_flight = &mut state.queues[queue].in_flight;
-            assert!(in_flight.contains(&head), "the test completes a chain it does not have");
-            in_flight.retain(|other| *other != head);
+            let queue = &mut state.queues[queue];
+            assert!(queue.in_flight.contains(&head) || queue.has_lied, "the test completes a chain it does not have");
+            queue.in_flight.retain(|other| *other != head);
         }
-        self.complete_unchecked(queue, u32::from(head), bytes)
+        self.use_entry(queue, u32::from(head), bytes)
     }
 
     /// Writes any entry into the used ring, also a false one.
     pub fn complete_unchecked(&self, queue: usize, id: u32, bytes: u32) -> bool {
+        self.state.lock().queues[queue].has_lied = true;
+        self.use_entry(queue, id, bytes)
+    }
+
+    fn use_entry(&self, queue: usize, id: u32, bytes: u32) -> bool {
         let (layout, used) = {
             let state = self.state.lock();
             (state.queues[queue].layout, state.queues[queue].used)
@@ -252,11 +261,16 @@ impl FakeDevice {
         let slot = layout.used.0 + 4 + 8 * u64::from(used % layout.size);
         device_write(Pa(slot), &id.to_le_bytes());
         device_write(Pa(slot + 4), &bytes.to_le_bytes());
-        self.advance_used(queue, 1)
+        self.move_used(queue, 1)
     }
 
     /// Moves the used index without entries; returns true if the driver wants an interrupt.
     pub fn advance_used(&self, queue: usize, by: u16) -> bool {
+        self.state.lock().queues[queue].has_lied = true;
+        self.move_used(queue, by)
+    }
+
+    fn move_used(&self, queue: usize, by: u16) -> bool {
         let mut state = self.state.lock();
         let events = state.driver_features & EVENT_INDEX != 0;
         let queue = &mut state.queues[queue];
@@ -315,7 +329,15 @@ impl Transport for FakeDevice {
     }
 
     fn status(&self) -> u8 {
-        self.state.lock().status
+        let (status, refuses) = {
+            let state = self.state.lock();
+            (state.status, state.refuses_reset)
+        };
+        // Whoever waits for it to come back does so until its time is over, not by counting a million looks.
+        if refuses {
+            gyre_machine::advance(1_000_000);
+        }
+        status
     }
 
     fn set_status(&self, status: u8) {
@@ -333,6 +355,7 @@ impl Transport for FakeDevice {
         for queue in &mut state.queues {
             (queue.layout, queue.taken, queue.used, queue.interrupted_at) = (None, 0, 0, 0);
             queue.in_flight.clear();
+            queue.has_lied = false;
         }
     }
 

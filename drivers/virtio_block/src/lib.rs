@@ -20,6 +20,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 #[cfg(test)]
 mod asked;
@@ -29,6 +31,8 @@ mod disk;
 mod own_time;
 mod queue;
 mod request;
+#[cfg(test)]
+mod search;
 mod slots;
 mod wire;
 

@@ -19,6 +19,8 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![warn(missing_docs)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod buffers;
 mod device;
@@ -31,5 +33,7 @@ mod transmit;
 
 pub use device::{DEVICE_KIND, LinkStatistics, NetOptions, VirtioNet};
 
+#[cfg(test)]
+mod search;
 #[cfg(test)]
 mod tests;

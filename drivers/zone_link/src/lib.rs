@@ -43,6 +43,8 @@ mod patience;
 mod statistics;
 
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod tests;
 
 pub use arena::{Arena, Side};

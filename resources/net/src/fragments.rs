@@ -26,6 +26,12 @@ struct Partial {
 pub(crate) struct Fragments(BTreeMap<Name, Partial>);
 
 impl Fragments {
+    /// Returns how many packets are incomplete.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Adds a fragment and returns the whole packet once it is complete.
     pub(crate) fn insert(
         &mut self,

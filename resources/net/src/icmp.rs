@@ -39,6 +39,12 @@ impl Icmp {
     pub(crate) fn new(shared: &'static Shared) -> Icmp {
         Icmp { shared, sockets: SpinLock::default(), next: AtomicU64::new(1), fragments: SpinLock::default() }
     }
+
+    /// Returns how many packets lack fragments.
+    #[cfg(test)]
+    pub(crate) fn incomplete(&self) -> usize {
+        self.fragments.lock().values().map(Fragments::len).sum()
+    }
 }
 
 impl icmp_input::Server for Icmp {

@@ -88,6 +88,13 @@ impl Table {
         Step::Ask
     }
 
+    /// Returns the numbers of neighbours, and of packets that wait for one.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        let waiters = |entry: &Entry| if let Entry::Asked { waiters, .. } = entry { *waiters } else { 0 };
+        (self.0.len(), self.0.values().map(waiters).sum())
+    }
+
     /// Returns the hardware address of a neighbour, if it is known.
     pub(crate) fn known(&self, ip: Ip, now_ns: u64) -> Option<Mac> {
         match self.0.get(&ip) {

@@ -12,4 +12,5 @@ mod peer;
 mod reuse;
 mod rig;
 mod room;
+mod search;
 mod streams;

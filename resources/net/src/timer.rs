@@ -107,6 +107,12 @@ impl TcpTimer {
         TcpTimer { shared, deadlines: SpinLock::default(), changed: WaitQueue::new() }
     }
 
+    /// Returns how many deadlines there are.
+    #[cfg(test)]
+    pub(crate) fn armed(&self) -> usize {
+        self.deadlines.lock().armed.len()
+    }
+
     /// Tells deadlines for ever: a task of the infrastructure.
     pub(crate) async fn keep_time(&'static self) {
         loop {

@@ -15,6 +15,7 @@
 mod change;
 mod computed;
 mod edges;
+mod input;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -29,6 +30,7 @@ use std::{
 pub use computed::Computed;
 use edges::Edges;
 use fastrand::Rng;
+pub use input::Input;
 
 /// No input may compute for longer.
 const HANG: Duration = Duration::from_secs(20);

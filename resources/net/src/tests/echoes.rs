@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 const REQUEST: [u8; 12] = [8, 0, 0, 0, 9, 9, 0, 3, b'e', b'c', b'h', b'o'];
 
-fn client(rig: Rig) -> icmp::Client {
+pub(super) fn client(rig: Rig) -> icmp::Client {
     icmp::Client::new(direct_link(move |request| Box::pin(icmp::serve(&rig.net.icmp, request))))
 }
 

@@ -17,14 +17,32 @@ use super::streams::{accept, at};
 use crate::statistics::DropReason;
 use crate::tcp::Seq;
 use crate::wire::tcp::{Flags, HEADER_BYTES_MAX, Header, Options};
-use crate::wire::{Sum, ethernet, ipv4, put};
+use crate::wire::{Sum, ethernet, ipv4, put, udp};
 use gyre_account::ActivityId;
 use gyre_account::current::set_switch_hook;
+use gyre_interface::tcp::SocketAddress;
 use gyre_interface::udp::{Binding, Kind};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use proptest::prelude::*;
 use std::vec::Vec;
+
+/// Numbers of which a hostile frame is made.
+pub(super) trait Dice {
+    fn next(&mut self) -> u64;
+}
+
+impl Dice for Faults {
+    fn next(&mut self) -> u64 {
+        Faults::next(self)
+    }
+}
+
+impl Dice for gyre_mutate::Input<'_> {
+    fn next(&mut self) -> u64 {
+        self.number()
+    }
+}
 
 pub(super) fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
     let mut frame =
@@ -46,6 +64,10 @@ pub(super) fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, pa
 }
 
 pub(super) fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
+    syn_to(at(from, port), at(GOLD_IP, 80), sequence)
+}
+
+pub(super) fn syn_to(from: SocketAddress, to: SocketAddress, sequence: u32) -> Vec<u8> {
     let options = Options {
         segment_bytes_max: Some(1460),
         window_scale: Some(7),
@@ -54,15 +76,86 @@ pub(super) fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
         ..Options::default()
     };
     let header = Header {
-        source_port: port,
-        destination_port: 80,
+        source_port: from.port,
+        destination_port: to.port,
         sequence: Seq(sequence),
         acknowledgment: Seq(0),
         flags: Flags::SYN,
         window: 60_000,
         options,
     };
-    segment(from, GOLD_IP, &header, &[])
+    segment(from.address, to.address, &header, &[])
+}
+
+/// A datagram of UDP, or of UDP-Lite whose checksum covers so many bytes; 0 covers all.
+pub(super) struct Datagram<'a> {
+    pub protocol: u8,
+    pub to: [u8; 4],
+    pub ports: [u16; 2],
+    pub covered: u16,
+    pub payload: &'a [u8],
+}
+
+impl Datagram<'_> {
+    /// Returns header and payload from the peer, with the right checksum.
+    pub(super) fn body(&self) -> Vec<u8> {
+        let bytes = udp::HEADER_BYTES + self.payload.len();
+        let third = if self.protocol == ipv4::PROTOCOL_UDP { bytes as u16 } else { self.covered };
+        let mut body = [self.ports[0], self.ports[1], third, 0].map(u16::to_be_bytes).concat();
+        body.extend(self.payload);
+        let mut sum = Sum::pseudo(PEER_IP, self.to, self.protocol, bytes);
+        let end = if self.covered == 0 { bytes } else { usize::from(self.covered).min(bytes) };
+        sum.add(&body[..end]);
+        put(&mut body, 6, &sum.finish());
+        body
+    }
+}
+
+/// Returns a part of a datagram's payload, or something that looks like it.
+pub(super) fn fragment(header: &ipv4::Header, part: &[u8]) -> Vec<u8> {
+    let mut frame = frame(header.source, header.destination, header.protocol, part);
+    put(&mut frame, ethernet::HEADER_BYTES, &header.bytes());
+    frame
+}
+
+/// Returns a frame of any protocol with any fields, of which some bytes may be changed or missing.
+pub(super) fn mutated_frame(dice: &mut impl Dice) -> Vec<u8> {
+    let body: Vec<u8> = (0..dice.next() % 80).map(|_| dice.next() as u8).collect();
+    let mut hostile = match dice.next() % 5 {
+        0 => syn(PEER_IP, dice.next() as u16, dice.next() as u32),
+        1 => frame(PEER_IP, GOLD_IP, if dice.next().is_multiple_of(2) { 17 } else { 136 }, &body),
+        2 => frame(PEER_IP, GOLD_IP, 1, &body),
+        3 => {
+            let header = Header {
+                source_port: dice.next() as u16 % 4,
+                destination_port: 80,
+                sequence: Seq(dice.next() as u32),
+                acknowledgment: Seq(dice.next() as u32),
+                flags: Flags::from_bits_truncate(dice.next() as u8),
+                window: dice.next() as u16,
+                options: Options::default(),
+            };
+            segment(PEER_IP, GOLD_IP, &header, &body)
+        }
+        _ => {
+            let header = ipv4::Header {
+                fragment_offset: dice.next() as usize % 8192 * 8,
+                more_fragments: dice.next().is_multiple_of(2),
+                whole_only: false,
+                identification: dice.next() as u16 % 30,
+                ..ipv4::Header::new(PEER_IP, GOLD_IP, 17, body.len())
+            };
+            fragment(&header, &body)
+        }
+    };
+    for _ in 0..dice.next() % 3 {
+        let at = dice.next() as usize % hostile.len();
+        hostile[at] = dice.next() as u8;
+    }
+    if dice.next().is_multiple_of(4) {
+        hostile.truncate(dice.next() as usize % (hostile.len() + 1));
+    }
+    hostile
 }
 
 pub(super) fn dropped(rig: &Rig, reason: DropReason) -> u64 {
@@ -248,38 +341,7 @@ proptest! {
             let _lite = rig.udp.bind(Binding { kind: Kind::Lite, ..Binding::udp(at([0; 4], 53)) }).await.unwrap();
             let mut dice = Faults { seed, ..CLEAN };
             for _ in 0..count {
-                let body: Vec<u8> = (0..dice.next() % 80).map(|_| dice.next() as u8).collect();
-                let mut hostile = match dice.next() % 5 {
-                    0 => syn(PEER_IP, dice.next() as u16, dice.next() as u32),
-                    1 => frame(PEER_IP, GOLD_IP, if dice.next() % 2 == 0 { 17 } else { 136 }, &body),
-                    2 => frame(PEER_IP, GOLD_IP, 1, &body),
-                    3 => {
-                        let header = Header {
-                            source_port: dice.next() as u16 % 4, destination_port: 80,
-                            sequence: Seq(dice.next() as u32), acknowledgment: Seq(dice.next() as u32),
-                            flags: Flags::from_bits_truncate(dice.next() as u8), window: dice.next() as u16, options: Options::default(),
-                        };
-                        segment(PEER_IP, GOLD_IP, &header, &body)
-                    }
-                    _ => {
-                        let header = ipv4::Header {
-                            fragment_offset: dice.next() as usize % 8192 * 8, more_fragments: dice.next() % 2 == 0,
-                            whole_only: false, identification: dice.next() as u16 % 30,
-                            ..ipv4::Header::new(PEER_IP, GOLD_IP, 17, body.len())
-                        };
-                        let mut frame = frame(PEER_IP, GOLD_IP, 17, &body);
-                        put(&mut frame, 14, &header.bytes());
-                        frame
-                    }
-                };
-                for _ in 0..dice.next() % 3 {
-                    let at = dice.next() as usize % hostile.len();
-                    hostile[at] = dice.next() as u8;
-                }
-                if dice.next() % 4 == 0 {
-                    hostile.truncate(dice.next() as usize % (hostile.len() + 1));
-                }
-                rig.wire.inject(&hostile);
+                rig.wire.inject(&mutated_frame(&mut dice));
                 if dice.next() % 8 == 0 {
                     sleep_ns(dice.next() % (50 * MS)).await;
                 }

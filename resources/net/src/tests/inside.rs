@@ -1,24 +1,25 @@
 //! Segments of an attacker, with numbers inside the window of a live connection.
 
-use super::hostile::{segment, syn};
+use super::hostile::{Dice, segment, syn};
 use super::rig::*;
 use super::streams::{accept, at};
 use crate::tcp::Seq;
 use crate::wire::tcp::{Flags, Header, Options};
 use crate::wire::{Sum, put};
-use gyre_interface::tcp::Socket;
+use gyre_interface::tcp::{Socket, SocketAddress};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use gyre_object::Bytes;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// The peer's end: its port, the number of its next byte, and ours.
+/// The peer's end: its address and port, the other end, the number of its next byte, and ours.
 #[derive(Clone, Copy)]
-struct End {
-    port: u16,
-    next: Seq,
-    ours: Seq,
+pub(super) struct End {
+    pub from: SocketAddress,
+    pub to: SocketAddress,
+    pub next: Seq,
+    pub ours: Seq,
 }
 
 /// Returns the TCP headers that we have sent to a port since the last look.
@@ -30,10 +31,10 @@ async fn answers(rig: Rig, port: u16) -> Vec<Header> {
 }
 
 impl End {
-    fn header(&self, flags: Flags) -> Header {
+    pub(super) fn header(&self, flags: Flags) -> Header {
         Header {
-            source_port: self.port,
-            destination_port: 80,
+            source_port: self.from.port,
+            destination_port: self.to.port,
             sequence: self.next,
             acknowledgment: self.ours,
             flags,
@@ -42,17 +43,23 @@ impl End {
         }
     }
 
-    async fn open(rig: Rig, listener: &Socket, port: u16, first: u32) -> (End, Socket) {
+    pub(super) async fn open(rig: Rig, listener: &Socket, port: u16, first: u32) -> (End, Socket) {
         rig.wire.inject(&syn(PEER_IP, port, first));
         let answer = answers(rig, port).await.pop().expect("an answer to the SYN");
-        let end = End { port, next: Seq(first) + 1, ours: answer.sequence + 1 };
-        rig.wire.inject(&segment(PEER_IP, GOLD_IP, &end.header(Flags::ACK), b""));
+        let (from, to) = (at(PEER_IP, port), at(GOLD_IP, 80));
+        let end = End { from, to, next: Seq(first) + 1, ours: answer.sequence + 1 };
+        rig.wire.inject(&end.segment(&end.header(Flags::ACK), b""));
         (end, accept(rig, listener).await)
     }
 
+    /// Returns a segment to the other end.
+    pub(super) fn segment(&self, header: &Header, payload: &[u8]) -> Vec<u8> {
+        segment(self.from.address, self.to.address, header, payload)
+    }
+
     /// Returns a segment of which each field may be at one of its ends.
-    fn hostile(&self, dice: &mut Faults) -> Vec<u8> {
-        let around = |dice: &mut Faults, at: Seq| match dice.next() % 6 {
+    pub(super) fn hostile<D: Dice>(&self, dice: &mut D) -> Vec<u8> {
+        let around = |dice: &mut D, at: Seq| match dice.next() % 6 {
             0 => at,
             1 => at + dice.next() as u32 % 3,
             2 => at + dice.next() as u32 % 70_000,
@@ -60,7 +67,7 @@ impl End {
             4 => at + (1 << 31) - dice.next() as u32 % 2,
             _ => Seq(dice.next() as u32),
         };
-        let number = |dice: &mut Faults| [0, 1, 2, 0x7fff_ffff, 0x8000_0000, u32::MAX][dice.next() as usize % 6];
+        let number = |dice: &mut D| [0, 1, 2, 0x7fff_ffff, 0x8000_0000, u32::MAX][dice.next() as usize % 6];
         let mut flags = Flags::from_bits_truncate(dice.next() as u8);
         flags.set(Flags::ACK, !dice.next().is_multiple_of(8));
         // resets in the right place only end the connection sooner
@@ -84,13 +91,13 @@ impl End {
             ..self.header(flags)
         };
         let payload: Vec<u8> = (0..dice.next() % 1200).map(|byte| byte as u8).collect();
-        let mut frame = segment(PEER_IP, GOLD_IP, &header, &payload);
+        let mut frame = self.segment(&header, &payload);
         if dice.next().is_multiple_of(4) {
             // the urgent pointer, and options that are longer than they say
             put(&mut frame, 34 + 18, &(number(dice) as u16).to_be_bytes());
             put(&mut frame, 34 + 20, &[[2, 3, 4, 5, 8, 254][dice.next() as usize % 6], dice.next() as u8]);
             put(&mut frame, 34 + 16, &[0; 2]);
-            let mut sum = Sum::pseudo(PEER_IP, GOLD_IP, 6, frame.len() - 34);
+            let mut sum = Sum::pseudo(self.from.address, self.to.address, 6, frame.len() - 34);
             sum.add(&frame[34..]);
             put(&mut frame, 34 + 16, &sum.finish());
         }

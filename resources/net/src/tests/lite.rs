@@ -1,6 +1,6 @@
 //! UDP-Lite (RFC 3828): what its checksum covers, and ports of its own.
 
-use super::hostile::{dropped, frame};
+use super::hostile::{Datagram, dropped, frame};
 use super::rig::*;
 use super::streams::at;
 use crate::statistics::DropReason;
@@ -22,13 +22,7 @@ fn lite(port: u16) -> Binding {
 
 /// A datagram from outside of which the checksum covers so many bytes; 0 covers all.
 fn datagram(covered: u16, payload: &[u8]) -> Vec<u8> {
-    let mut body = [[0, 7], [0, 9], covered.to_be_bytes(), [0, 0]].concat();
-    body.extend(payload);
-    let mut sum = Sum::pseudo(PEER_IP, GOLD_IP, PROTOCOL, body.len());
-    let end = if covered == 0 { body.len() } else { usize::from(covered).min(body.len()) };
-    sum.add(&body[..end]);
-    put(&mut body, 6, &sum.finish());
-    body
+    Datagram { protocol: PROTOCOL, to: GOLD_IP, ports: [7, 9], covered, payload }.body()
 }
 
 async fn received(rig: &Rig, socket: &Socket, body: &[u8]) -> Result<Vec<u8>, NetError> {

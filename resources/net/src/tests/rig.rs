@@ -11,7 +11,8 @@ use gyre_interface::udp::udp;
 use gyre_machine::wire::Way;
 pub use gyre_machine::wire::{CLEAN, Faults};
 use gyre_message::direct::direct_link;
-use gyre_message::{WaitQueue, sleep_ns, spawn};
+use gyre_message::wait::Either;
+use gyre_message::{WaitQueue, select, sleep_ns, spawn};
 use gyre_object::{Bytes, SpinLock};
 use gyre_segments::Cutter;
 use std::boxed::Box;
@@ -126,6 +127,20 @@ impl Wire {
         self.arrived.wake_all();
     }
 
+    /// Forgets what was sent: a wire lives for ever.
+    pub fn forget(&self) {
+        *self.taken.lock() = Vec::new();
+        *self.to_peer.lock() = Way::default();
+    }
+
+    async fn turn(&'static self) {
+        loop {
+            self.tick();
+            let period = *self.period_ns.lock();
+            sleep_ns(period).await;
+        }
+    }
+
     /// Moves what is due and gives new budget: once a millisecond.
     pub fn tick(&self) {
         *self.budget.lock() = self.faults.lock().frames_per_ms;
@@ -235,13 +250,14 @@ impl Rig {
         let (net, wire) = (self.net, self.wire);
         spawn(async move { net.read_frames(wire).await });
         spawn(async move { net.keep_time().await });
-        spawn(async move {
-            loop {
-                wire.tick();
-                let period = *wire.period_ns.lock();
-                sleep_ns(period).await;
-            }
-        });
+        spawn(wire.turn());
+    }
+
+    /// Runs the tasks of the path until some work is done, and no longer.
+    pub async fn during(&self, work: impl Future<Output = ()>) {
+        let (net, wire) = (self.net, self.wire);
+        let path = select(net.read_frames(wire), select(net.keep_time(), wire.turn()));
+        assert!(matches!(select(work, path).await, Either::First(())), "the path has ended");
     }
 
     /// Frames that we have sent, without a peer.

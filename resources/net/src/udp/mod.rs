@@ -34,6 +34,12 @@ impl Udp {
         }
     }
 
+    /// Returns how many sockets there are.
+    #[cfg(test)]
+    pub(crate) fn sockets(&self) -> usize {
+        self.sockets.lock().len()
+    }
+
     fn find(&self, id: SocketId) -> Option<Arc<UdpSocket>> {
         self.sockets.lock().get(&id.0).cloned()
     }
