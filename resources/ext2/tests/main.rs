@@ -25,6 +25,7 @@ mod random_reads;
 mod reading;
 mod reading_around;
 mod room;
+mod search;
 mod shared;
 mod stale;
 mod storm;

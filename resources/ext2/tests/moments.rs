@@ -20,12 +20,10 @@ use gyre_file_cache::FileCache;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_interface::memory::{Effort, KeptFile, MemoryError, shown};
-use gyre_machine::{MemoryMeter, OutOfMemory};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_message::sleep_ns;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -45,33 +43,8 @@ const REST_NS: u64 = 1_000_000_000;
 
 type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Bytes that activities hold, by their numbers. Other tests of this program run meanwhile, under other numbers.
-struct Meter([AtomicI64; 64]);
-
-static METER: Meter = Meter([const { AtomicI64::new(0) }; 64]);
+/// Other tests of this program run meanwhile, under other numbers.
 const OWN: ActivityId = ActivityId(61);
-
-impl Meter {
-    fn add(&self, owner: u32, bytes: i64) {
-        if let Some(held) = self.0.get(owner as usize) {
-            held.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-}
-
-impl MemoryMeter for Meter {
-    fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory> {
-        let owner = gyre_account::current_activity().0;
-        self.add(owner, bytes as i64);
-        Ok(owner)
-    }
-    fn charge_object(&self, _bytes: usize) -> u32 {
-        0
-    }
-    fn credit(&self, owner: u32, bytes: usize) {
-        self.add(owner, -(bytes as i64));
-    }
-}
 
 #[derive(Default)]
 struct Programs(Mutex<Vec<(usize, NodeId, Arc<AddressSpace>)>>);
@@ -275,7 +248,7 @@ impl World {
 
 fn frames(cache: &FileCache) -> i64 {
     let cached: usize = cache.usage().iter().map(|usage| usage.held).sum();
-    METER.0[OWN.0 as usize].load(Ordering::Relaxed) / PAGE as i64 - cached as i64
+    METER.held(OWN) / PAGE as i64 - cached as i64
 }
 
 /// Makes a file whose pages count from `first` on.

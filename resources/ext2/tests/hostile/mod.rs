@@ -1,10 +1,10 @@
 //! Damaged and hostile images: errors, never a panic, never without end.
-mod base;
+pub mod base;
 mod corpus;
 mod exercise;
 mod extremes;
-mod mutant;
-mod survival;
+pub mod mutant;
+pub mod survival;
 
 use crate::support::*;
 use base::{SHAPES, base_image, metadata_bytes};

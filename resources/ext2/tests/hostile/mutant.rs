@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Most places that are written over.
 const WRITES_MAX: usize = 6;
 /// Numbers that are wrong in most fields.
-const WILD: [u32; 8] = [0, 1, 2, 31, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+pub const WILD: [u32; 8] = [0, 1, 2, 31, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
 
 /// The damage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

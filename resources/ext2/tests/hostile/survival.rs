@@ -6,6 +6,7 @@ use gyre_message::direct::block_on;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns};
 use gyre_mutate::Computed;
+use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -28,16 +29,19 @@ pub fn survive(image: Vec<u8>, what: &str, prepare: impl FnOnce(&'static RamDisk
     let survival = block_on(async {
         let disk = RamDisk::leak(image);
         prepare(disk);
-        let survival = match select(work(disk), sleep_ns(NS_MAX)).await {
-            Either::First(survival) => survival,
-            Either::Second(()) => panic!("{what}: no end"),
-        };
-        assert!(disk.0.lock().requests < REQUESTS_MAX, "{what}: too many requests");
+        let survival = to_its_end(disk, what, work(disk)).await;
         disk.discard();
         survival
     });
     drop(watched);
     survival
+}
+
+/// Waits for work on a disk, which may take only so much time and so many requests.
+pub async fn to_its_end<T>(disk: &RamDisk, what: &str, work: impl Future<Output = T>) -> T {
+    let Either::First(done) = select(work, sleep_ns(NS_MAX)).await else { panic!("{what}: no end") };
+    assert!(disk.0.lock().requests < REQUESTS_MAX, "{what}: too many requests");
+    done
 }
 
 async fn work(disk: &'static RamDisk) -> Survival {

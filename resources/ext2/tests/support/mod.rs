@@ -8,7 +8,10 @@
 //! numbers come from seeds; the environment may ask for more seeds than usual.
 //!
 //! There are no tests here. Torn sectors and real devices are left out.
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+mod layout;
+mod meter;
 
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::{CacheOptions, FileCache};
@@ -18,6 +21,8 @@ use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
 use gyre_message::sleep_ns;
 use gyre_object::{Bytes, Page, TenantLock};
+pub use layout::Layout;
+pub use meter::METER;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -229,25 +234,19 @@ pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
 
 /// Gives all inodes the time at which images are made: what mke2fs takes from a folder has the host's.
 fn settle_times(image: &mut [u8]) {
-    let word = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
-    let half = |image: &[u8], at: usize| usize::from(u16::from_le_bytes(image[at..at + 2].try_into().unwrap()));
     let made_at: u32 = MADE_AT.parse().unwrap();
-    let superblock = |field: usize| 1024 + field;
-    let block_bytes = 1024 << word(image, superblock(24));
-    let (inodes, per_group) = (word(image, superblock(0)), word(image, superblock(40)));
-    let inode_bytes = half(image, superblock(88));
-    let descriptors = (word(image, superblock(20)) + 1) * block_bytes;
-    for inode in 0..inodes {
-        let table = word(image, descriptors + inode / per_group * 32 + 8) * block_bytes;
-        let at = table + inode % per_group * inode_bytes;
+    let mut settled = Vec::new();
+    let layout = Layout::of(image);
+    for at in layout.inodes() {
         // A larger inode has a time of birth, and parts of a second.
-        let is_large = inode_bytes > 128 && half(image, at + 128) >= 24;
+        let is_large = layout.inode_bytes > 128 && layout.half(at + 128) >= 24;
         let (seconds, parts) = if is_large { (4, 4) } else { (3, 0) };
-        let seconds = [8, 12, 16, 144].into_iter().take(seconds).map(|field| (field, made_at));
-        let parts = [132, 136, 140, 148].into_iter().take(parts).map(|field| (field, 0));
-        for (field, value) in seconds.chain(parts).filter(|_| half(image, at) != 0).collect::<Vec<_>>() {
-            image[at + field..at + field + 4].copy_from_slice(&value.to_le_bytes());
-        }
+        let seconds = [8, 12, 16, 144].into_iter().take(seconds).map(|field| (at + field, made_at));
+        let parts = [132, 136, 140, 148].into_iter().take(parts).map(|field| (at + field, 0));
+        settled.extend(seconds.chain(parts));
+    }
+    for (at, value) in settled {
+        image[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
 }
 
