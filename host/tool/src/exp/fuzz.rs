@@ -1,8 +1,8 @@
 //! A tenant that makes calls at random beside one that serves pages: nothing may stop the machine, and no other tenant
 //! may notice.
 //!
-//! The machine's memory is a file that this process holds in the host's memory: on a disk, a processor might have to wait for the disk
-//! at each write. After any failure the last calls of each thread are found in it.
+//! The machine's memory is a file that this process holds in the host's memory, so that nothing is left of it. After any
+//! failure the last calls of each thread are found in it.
 //!
 //! * The attacker runs `user/fuzz` with a seed. Its log tells the stage: it makes calls, it clears, it rests.
 //! * Each second the tool asks the agent for log and figures, and looks at the neighbour's answers. An answer that is

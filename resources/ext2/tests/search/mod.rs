@@ -1,7 +1,7 @@
 //! Damage and requests at random: an input's bytes say which bytes of a sound image are wrong, and what is asked of the file system on it.
 //!
-//! Whatever that is, each request comes to its end, nothing panics, pages that were lent stay as they are, and after unmounting no memory is
-//! held but that of the cache. If nothing was damaged and no request to the disk fails, no answer speaks of damage, the cache gives back all
+//! Whatever an input says, each request comes to its end, nothing panics, pages that were lent stay as they are, and after unmounting no
+//! memory is held but that of the cache. If nothing was damaged and no request to the disk fails, no answer speaks of damage, the cache gives back all
 //! of its pages, no node stays, and e2fsck finds no fault.
 //!
 //! The corpus beside this file is replayed; `gyre-mutate` tells how to look for longer. Damaged images that were found by the ways in
