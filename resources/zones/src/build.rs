@@ -39,7 +39,7 @@ impl Zones {
             inner.presence = Presence::There;
             inner.signs = Signs::new(now_ns());
             (inner.begun_ns, inner.stood_ns, inner.again_ns, inner.own) = (begun_ns, None, None, None);
-            (inner.start_ns, inner.console_at, inner.lease_begun) = (0, 0, lease_begun);
+            (inner.start_ns, inner.console_at, inner.lease_begun, inner.figures_asked_ns) = (0, 0, lease_begun, None);
             inner.created = inner.created.saturating_add(1);
             inner.known.state = State::Booting;
         }

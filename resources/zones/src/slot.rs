@@ -116,6 +116,8 @@ pub(crate) struct Inner {
     pub(crate) messages: u64,
     /// Its own figures, as it said them last.
     pub(crate) own: Option<Figures>,
+    /// When its present instance was last asked for them, ns.
+    pub(crate) figures_asked_ns: Option<u64>,
     /// Cycles of its cores in the pool when its instance was ordered, and when it last said its figures.
     pub(crate) lease_begun: u128,
     pub(crate) lease_said: u128,
@@ -170,6 +172,7 @@ impl Slot {
             console_at: 0,
             messages: 0,
             own: None,
+            figures_asked_ns: None,
             lease_begun: 0,
             lease_said: 0,
             asks: Asks::default(),

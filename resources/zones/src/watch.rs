@@ -48,12 +48,11 @@ impl Zones {
     /// Looks after a zone for ever.
     pub(crate) async fn watch(&'static self, place: usize) {
         let Some(slot) = self.slots.get(place) else { return };
-        let mut figures_ns = 0;
         let mut rounds = 0;
         loop {
             let rung = slot.rung.wait();
             let is_there = || slot.inner.lock().presence == Presence::There;
-            if self.round(place, &mut figures_ns).await == Load::More || is_there() && !self.machine.may_sleep(place) {
+            if self.round(place).await == Load::More || is_there() && !self.machine.may_sleep(place) {
                 rounds = u32::saturating_add(rounds, 1);
                 match rounds < ROUNDS_MAX {
                     true => yield_now().await,
@@ -86,13 +85,13 @@ impl Zones {
         inner.again_ns.map(|again| again.saturating_sub(now))
     }
 
-    async fn round(&'static self, place: usize, figures_ns: &mut u64) -> Load {
+    async fn round(&'static self, place: usize) -> Load {
         let Some(slot) = self.slots.get(place) else { return Load::Quiet };
         if slot.inner.lock().presence == Presence::There {
             let messages = self.take_messages(place).await;
             let console = self.take_console(place);
             self.judge(place).await;
-            self.want_figures(place, figures_ns);
+            self.want_figures(place);
             return if messages == Load::More || console == Load::More { Load::More } else { Load::Quiet };
         }
         let is_due = slot.inner.lock().again_ns.is_some_and(|again| again <= now_ns());
@@ -171,14 +170,20 @@ impl Zones {
         if bytes.len() < CONSOLE_BYTES_MAX { Load::Quiet } else { Load::More }
     }
 
-    fn want_figures(&self, place: usize, figures_ns: &mut u64) {
+    /// Asks an instance for its figures once it stands, and from then on each second.
+    fn want_figures(&self, place: usize) {
+        let Some(slot) = self.slots.get(place) else { return };
         let now = now_ns();
-        let is_running = self.slots.get(place).is_some_and(|slot| slot.state() == State::Running);
-        if is_running && now.saturating_sub(*figures_ns) >= FIGURES_NS {
-            *figures_ns = now;
-            // A zone with a full ring is asked again the next time.
-            let _ = self.machine.send(place, &ToZone::FiguresAsk.encode(NO_TOKEN));
+        {
+            let mut inner = slot.inner.lock();
+            let is_early = inner.figures_asked_ns.is_some_and(|asked| now.saturating_sub(asked) < FIGURES_NS);
+            if inner.known.state != State::Running || is_early {
+                return;
+            }
+            inner.figures_asked_ns = Some(now);
         }
+        // A zone with a full ring is asked again the next time.
+        let _ = self.machine.send(place, &ToZone::FiguresAsk.encode(NO_TOKEN));
     }
 
     async fn judge(&self, place: usize) {

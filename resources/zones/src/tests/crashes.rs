@@ -136,6 +136,19 @@ fn a_core_that_does_not_answer_is_kept_from_everybody_with_the_memory_it_may_wri
 }
 
 #[test]
+fn an_instance_says_its_figures_as_soon_as_it_stands() {
+    let world = World::new(|_| {});
+    block_on(async {
+        world.change(&[create(0)]).await.unwrap();
+        for _ in 0..3 {
+            world.change(&[super::world::restart(0, 0)]).await.unwrap();
+            world.sleep_ms(300).await;
+            assert!(world.view(0).await.own.is_some(), "figures 300 ms after a restart");
+        }
+    });
+}
+
+#[test]
 fn the_console_is_kept_across_instances_and_figures_agree_with_the_lease() {
     let world = World::new(|_| {});
     block_on(async {
