@@ -263,11 +263,11 @@ static void notices(void) {
     status_of(child);
     CHECK(mq_notify(queue, &event) == 0 && mq_notify(queue, NULL) == 0);
     /* A new program has no notice: its descriptor is closed. */
-    int pipes[2];
-    CHECK(pipe(pipes) == 0);
+    int pipes[2], registered[2];
+    CHECK(pipe(pipes) == 0 && pipe(registered) == 0);
     child = fork();
     if (child == 0) {
-        CHECK(mq_notify(queue, &event) == 0);
+        CHECK(mq_notify(queue, &event) == 0 && write(registered[1], "r", 1) == 1);
         dup2(pipes[0], 0);
         close(pipes[1]);
         char self[256] = {0};
@@ -275,6 +275,8 @@ static void notices(void) {
         execl(self, self, "waits", NULL);
         _exit(1);
     }
+    /* The notice must be the child's before this process asks for it. */
+    CHECK(read(registered[0], text, 1) == 1 && close(registered[0]) == 0 && close(registered[1]) == 0);
     for (;;) {
         if (mq_notify(queue, &event) == 0) break;
         CHECK(errno == EBUSY);
