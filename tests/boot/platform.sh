@@ -25,7 +25,7 @@ named() {
 boot() {
     expected=$1 name=$2 machine=$3 cpu=$4 cores=$5 memory=$6 line=$7
     shift 7
-    python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M "$machine" -accel tcg,thread=multi -cpu "$cpu" -smp "$cores" -m "$memory" \
+    python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M "$machine" -accel tcg,thread=multi,tb-size=64 -cpu "$cpu" -smp "$cores" -m "$memory" \
         -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
         -kernel "$KERNEL" -append "$line" "$@" < /dev/null > "$log" 2>&1
     code=$?
@@ -113,7 +113,7 @@ fi
 
 # Typed letters arrive as an event and come back upper case, in order.
 keys=$(mktemp -u) && mkfifo "$keys" || exit 2
-python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
+python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M q35 -accel tcg,tb-size=64 -cpu $usual -smp 2 -m 128 \
     -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1 < "$keys" > "$log" 2>&1 &
 echoes=$!
 exec 3> "$keys"
