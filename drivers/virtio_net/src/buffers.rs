@@ -44,9 +44,19 @@ impl Buffers {
         {
             return Ok(buffer);
         }
-        let page = Page::fixed()?;
+        let page = match Page::fixed() {
+            Ok(page) => page,
+            Err(short) => return self.any_free().ok_or(short),
+        };
         self.resting.push_front(Buffer { page: page.clone(), start: BUFFER_BYTES });
         Ok(Buffer { page, start: 0 })
+    }
+
+    /// Takes any buffer that nobody looks at: memory is short, and the first one is held above.
+    #[cold]
+    fn any_free(&mut self) -> Option<Buffer> {
+        let index = self.resting.iter().position(|buffer| buffer.page.holders() <= 2)?;
+        self.resting.remove(index)
     }
 
     /// Takes back a buffer whose frame went up.

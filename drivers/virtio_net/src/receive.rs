@@ -142,6 +142,13 @@ impl VirtioNet {
         }
     }
 
+    /// Tries once more to post buffers; returns true if the device still has none.
+    #[cold]
+    fn stays_starved(&self) -> bool {
+        self.post_buffers();
+        self.receiver.lock().ring.in_flight() == 0
+    }
+
     /// The interrupt that frames gathered for may not come: the next one tells of itself.
     pub(crate) fn stop_gathering(&self) {
         let is_news = {
@@ -153,11 +160,12 @@ impl VirtioNet {
         }
     }
 
-    /// Frames that have arrived, at most a batch; `None` if there are none and an interrupt will tell. While senders wait for the
+    /// Frames that have arrived, at most a batch; `None` if there are none and an interrupt will tell. An error if memory is so short that the
+    /// device has no buffer: who reads looks again after a while. While senders wait for the
     /// device, that is the one for half of its ring: what is answered now could not leave before, and one interrupt, one turn of the
     /// reader and one message to each connection are enough for all that has gathered.
     pub(crate) fn take_frames(&self) -> Option<Result<Vec<Bytes>, DeviceError>> {
-        let taken = {
+        let (taken, is_starved) = {
             let mut receiver = self.receiver.lock();
             if receiver.is_away {
                 return None;
@@ -171,11 +179,15 @@ impl VirtioNet {
                 // the sender's interrupt is seen to come under the receiver's lock: it looks here when it does
                 // an index that moved meanwhile would not interrupt any more
                 if !is_none || !receiver.listen(self.sender.lock().tells_soon()) {
-                    break taken;
+                    break (taken, receiver.ring.in_flight() == 0);
                 }
             }
         };
         match taken {
+            // no frame comes into a ring without buffers, and so no interrupt that would have them posted
+            Ok(frames) if frames.is_empty() && is_starved && self.stays_starved() => {
+                Some(Err(DeviceError::OutOfMemory))
+            }
             Ok(frames) if frames.is_empty() => None,
             Ok(frames) => {
                 self.post_buffers();

@@ -66,10 +66,14 @@ impl Sender {
 impl VirtioNet {
     /// Returns true if the device takes a frame now. If it does not, it is listening.
     pub(crate) fn takes_frame(&self) -> bool {
-        let (mut done, mut has_gone_on) = (Vec::new(), false);
+        let (mut done, mut has_gone_on, mut was_late) = (Vec::new(), false, false);
         loop {
             let Some(mut sender) = self.reclaimed(&mut done) else { return true };
             if sender.has_room() {
+                drop(sender);
+                if was_late {
+                    self.stop_gathering();
+                }
                 return true;
             }
             // an empty ring interrupts no more, nor does what the device has sent before it was asked to tell
@@ -77,6 +81,8 @@ impl VirtioNet {
             if is_told || has_gone_on && sender.ring.in_flight() == 0 {
                 return false;
             }
+            // asking moved the interrupt that received frames may gather for to a place that the device has passed
+            was_late = true;
             has_gone_on = sender.is_waited_for();
             drop(sender);
             if has_gone_on {
@@ -91,10 +97,15 @@ impl VirtioNet {
         let mut done = Vec::new();
         let Some(mut sender) = self.reclaimed(&mut done) else { return true };
         // what waits here goes first, at the interrupt that it has asked for
-        match sender.is_waited_for() {
+        let is_half_free = match sender.is_waited_for() {
             true => !sender.ring.will_interrupt(),
             false => sender.listen_until(self.options.send_frames / 2) == Half::Sent,
+        };
+        drop(sender);
+        if is_half_free {
+            self.stop_gathering();
         }
+        is_half_free
     }
 
     /// Returns true if somebody waits and half is sent. If it is not, the device is listening. Takes nothing back: for interrupt handlers.

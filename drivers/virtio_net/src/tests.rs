@@ -14,10 +14,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_device::{LinkDevice, Senders, Sent};
 use gyre_interface::link::link::{Client, Request};
 use gyre_interface::link::{FrameStream, LinkError, OutFrame, Receipt};
+use gyre_machine::{MemoryMeter, OutOfMemory};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_message::{Call, reply_pair, sleep_ns, sleep_until, spawn};
 use gyre_object::{Bytes, Page};
@@ -132,6 +134,52 @@ fn received_frames_are_views_and_their_buffers_are_replaced() {
         sleep_ns(10).await;
         deliver(&rig, 9, 60);
         assert_eq!(call.await.unwrap()[0].as_slice(), [9; 60]);
+    });
+}
+
+/// Refuses each page while memory is short for this thread's machine.
+struct Shortage;
+
+std::thread_local! {
+    static IS_SHORT: Cell<bool> = const { Cell::new(false) };
+}
+
+impl MemoryMeter for Shortage {
+    fn charge(&self, _bytes: usize) -> Result<u32, OutOfMemory> {
+        if IS_SHORT.get() { Err(OutOfMemory) } else { Ok(0) }
+    }
+
+    fn charge_object(&self, _bytes: usize) -> u32 {
+        0
+    }
+
+    fn credit(&self, _owner: u32, _bytes: usize) {}
+}
+
+#[test]
+fn frames_come_again_after_a_time_without_memory_for_any_buffer() {
+    gyre_machine::set_memory_meter(&Shortage);
+    let rig = ordinary();
+    block_on(async {
+        IS_SHORT.set(true);
+        let mut held = Vec::new();
+        for fill in 0..16 {
+            deliver(&rig, fill, 100);
+        }
+        while held.len() < 16 {
+            held.extend(rig.driver.next().await.unwrap());
+        }
+        assert_eq!(rig.device.waiting(0), 0, "each buffer is held above");
+        assert!(rig.driver.next().await.is_err(), "no interrupt would end a wait");
+        // Any buffer will do that is free, whichever was used first.
+        held.truncate(14);
+        let call = next_of(&rig);
+        sleep_ns(10).await;
+        assert!(rig.device.waiting(0) > 0, "freed buffers are posted without memory");
+        deliver(&rig, 77, 60);
+        assert_eq!(call.await.unwrap()[0].as_slice(), [77; 60]);
+        IS_SHORT.set(false);
+        assert_eq!(held[0].as_slice(), [0; 100]);
     });
 }
 
