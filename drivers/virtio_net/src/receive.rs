@@ -1,4 +1,14 @@
-//! The receiving half.
+//! The receiving half: a ring whose chains are empty buffers, and the frames that the device has written into them.
+//!
+//! States of the ring, seen from who reads:
+//!
+//! ```text
+//!   listening   no frame is there; the device interrupts at the next one, or when some have gathered while senders are told soon
+//!   hushed      frames are there; the device interrupts no more until the reader finds the ring empty
+//!   starved     the device has no buffer, since memory is short: nothing comes, so the reader looks again after a while
+//! ```
+//!
+//! Buffers are posted when a part of the ring lacks them, after frames were taken. A device that names a chain that it does not have is reset.
 
 use crate::buffers::{BUFFER_BYTES, Buffer, Buffers};
 use crate::device::{AfterReset, LinkStatistics, NetOptions, VirtioNet, count};
