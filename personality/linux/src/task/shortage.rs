@@ -9,6 +9,7 @@
 //!   somebody is ending already       its memory is waited for
 //!   a good part is free meanwhile    nobody ends
 //!   else                             the largest ends (oom_score_adj counts), and the log says what the tenant holds
+//!   all others may never end         who asked ends itself
 //! ```
 
 use super::holdings::{Kinds, MIB, holdings};
@@ -35,6 +36,8 @@ const ROOM_BYTES: u64 = 16 << 10;
 const ROOMS_MAX: usize = 8;
 /// An adjustment counts thousandths of the tenant's memory.
 const ADJUSTMENT_PARTS: u64 = 1000;
+/// The adjustment of a process that is never chosen (proc(5), oom_score_adj).
+const NEVER: i32 = -1000;
 
 /// Handles the `error` of a copy from or to a program's memory. If no page could be had, the copy may go on when this
 /// returns: a call that touches memory behaves like the program's own access, so that data taken from elsewhere are
@@ -158,10 +161,14 @@ async fn has_room_of_remains(thread: &Thread) -> bool {
 }
 
 fn largest_of(processes: &[Arc<Process>]) -> Option<(u64, Arc<Process>)> {
-    let living = processes.iter().filter(|process| !process.is_ending());
+    let living = processes.iter().filter(|process| !process.is_ending() && adjustment_of(process) != NEVER);
     let part = processes.first().map_or(0, |process| adjustment_part(process));
     let sized = living.map(|process| (process.space().resident_bytes(), process.clone()));
     sized.max_by_key(|(bytes, process)| (points(process, *bytes, part), process.id()))
+}
+
+fn adjustment_of(process: &Process) -> i32 {
+    process.out_of_memory_adjustment.load(Ordering::Relaxed)
 }
 
 /// Returns the bytes that an adjustment of 1 counts: a thousandth of the tenant's memory.
@@ -172,7 +179,7 @@ fn adjustment_part(process: &Process) -> i64 {
 
 /// Returns the rank of a process among those that may be ended, bytes: its memory, and its adjustment (proc(5), oom_score_adj).
 fn points(process: &Process, bytes: u64, part: i64) -> i64 {
-    let adjustment = i64::from(process.out_of_memory_adjustment.load(Ordering::Relaxed));
+    let adjustment = i64::from(adjustment_of(process));
     adjustment.saturating_mul(part).saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 

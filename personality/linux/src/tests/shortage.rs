@@ -54,6 +54,20 @@ fn the_largest_ends_and_its_memory_is_back_when_others_go_on() {
 }
 
 #[test]
+fn a_process_that_may_never_be_chosen_is_not_however_large() {
+    block_on(async {
+        let (small, large) = small_and_large().await;
+        large.out_of_memory_adjustment.store(-1000, Ordering::Relaxed);
+        let thread = large.threads.lock()[0].clone();
+        end_largest(&thread).await;
+        assert!(small.is_over() && !large.is_ending());
+        // Nobody is left to be chosen: who asked ends.
+        end_largest(&thread).await;
+        assert_eq!(end_of(&large).await, 9);
+    });
+}
+
+#[test]
 fn at_a_limit_of_its_own_a_process_ends_itself_and_says_why() {
     block_on(async {
         let (small, large) = small_and_large().await;
