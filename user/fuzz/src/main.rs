@@ -9,6 +9,7 @@ mod calls;
 mod clear;
 mod counts;
 mod deep;
+mod ipc;
 mod kinds;
 mod options;
 mod rounds;

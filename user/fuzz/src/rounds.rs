@@ -19,6 +19,7 @@ use crate::{
     calls,
     clear::clear,
     counts::Counts,
+    ipc,
     options::{Options, User},
     slots,
     sys::{self, Scratch},
@@ -34,6 +35,9 @@ const KILLS_MAX: u32 = 10_000;
 /// Kills from one look at the processes to the next.
 const KILLS_PER_LOOK: u32 = 50;
 const NOBODY: u64 = 65534;
+/// The first process never ends for want of memory: the search would.
+const NEVER: &str = "-1000";
+const AS_ALL: &str = "0";
 /// The answer of wait4 if there is no child to wait for.
 const NO_CHILD: i64 = -(libc::ECHILD as i64);
 
@@ -43,7 +47,9 @@ const NO_CHILD: i64 = -(libc::ECHILD as i64);
 /// When something that is needed cannot be had, or processes do not end.
 pub fn run(options: &Options) -> Result<(), String> {
     become_first()?;
+    spare(NEVER);
     let started = Instant::now();
+    let scratch = Scratch::map().ok_or("no memory for the leader")?;
     let counts = Counts::map().ok_or("no memory for the counters")?;
     let trails = Trails::map((options.workers * options.threads) as usize).ok_or("no memory for the trails")?;
     let mut number = 0;
@@ -55,6 +61,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         let (calls, window, threads) = (options.calls, options.window, options.threads);
         let round = Round { number, seed, chosen, calls, window, threads, trails: &trails, counts };
         one(options, &round, user).inspect_err(|wrong| println!("fuzz gave up: {wrong}"))?;
+        ipc::remove_all(scratch);
         number += 1;
     }
     if !options.quiet {
@@ -163,11 +170,18 @@ fn living() -> String {
     names.filter_map(stat).map(|stat| stat.chars().take(40).collect::<String>()).collect::<Vec<_>>().join("; ")
 }
 
+/// Says how readily this process, and those that it makes, end if the tenant is out of memory (proc(5), oom_score_adj). On a host the fuzzer is nobody and
+/// may not.
+fn spare(adjustment: &str) {
+    let _ = std::fs::write("/proc/self/oom_score_adj", adjustment);
+}
+
 /// The leader of a round: makes what is there at first, starts workers and replaces those that die.
 fn lead(options: &Options, round: &Round, user: &str) -> ! {
     // A signal to one's group reaches only processes of the round.
     sys::short(libc::SYS_setsid as u64, []);
     world::hush();
+    spare(AS_ALL);
     let _ = std::env::set_current_dir(&options.folder);
     limits();
     if user == "nobody" {

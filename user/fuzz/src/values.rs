@@ -121,7 +121,8 @@ const NAMES: &[&str] = &[
     "f0/",
     "d0//./d1/",
 ];
-const TEXTS: &[&str] = &[
+/// Texts that calls take; also names of queues.
+pub const TEXTS: &[&str] = &[
     "",
     "a",
     "user.a",
