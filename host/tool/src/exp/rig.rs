@@ -179,7 +179,7 @@ impl Rig {
             }
             self.wait(running, 1, step)?;
         }
-        running.agent.snapshot().map_err(silent)
+        running.agent.snapshot().map_err(|failure| silent(&failure, &running.qemu.report()))
     }
 
     fn wait(&self, running: &mut Running, seconds: u32, step: &Step) -> Result<()> {
@@ -199,8 +199,10 @@ impl Rig {
     }
 }
 
-fn silent(failure: Failure) -> Failure {
+/// Says that a machine's agent is silent, and in the machine's own words what it does meanwhile.
+fn silent(failure: &Failure, report: &str) -> Failure {
     let help = "without the agent's figures there is nothing to measure; the console's log is in .gyre/run";
+    let help = format!("{help}\n{report}");
     Failure::with_help(format!("the machine runs, but {}", failure.report), help).kind(Kind::Machine)
 }
 
