@@ -119,6 +119,11 @@ impl Queue {
         self.ring.publish().then_some(self.doorbell)
     }
 
+    /// Returns the doorbell if requests are at the device, whether or not it wants to be told of them.
+    pub(crate) fn doorbell_again(&self) -> Option<Doorbell> {
+        (self.ring.in_flight() > 0).then_some(self.doorbell)
+    }
+
     /// Takes everything that the device is done with; returns true if the device broke the rules.
     pub(crate) fn collect(&mut self, done: &mut SmallVec<[Done; 2]>) -> bool {
         loop {

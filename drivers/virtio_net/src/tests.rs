@@ -466,6 +466,25 @@ fn after_a_lost_interrupt_senders_and_reader_go_on() {
 }
 
 #[test]
+fn a_device_that_missed_a_doorbell_is_told_again_by_a_look() {
+    let rig = ordinary();
+    block_on(async {
+        assert!(rig.driver.on_tick().is_none(), "nothing is at the device");
+        let quiet = rig.device.kicks(1);
+        rig.client.transmit(frame(0, 1, 100)).await.unwrap();
+        // it takes nothing: it has missed the doorbell
+        let (sending, receiving) = (rig.device.kicks(1), rig.device.kicks(0));
+        assert!(sending > quiet);
+        assert!(rig.driver.on_tick().is_some());
+        assert_eq!((rig.device.kicks(1), rig.device.kicks(0)), (sending + 1, receiving + 1));
+        let chain = rig.device.take(1).unwrap();
+        rig.device.complete(1, chain.head, 0);
+        assert!(rig.driver.on_tick().is_none());
+        assert_eq!(rig.device.kicks(1), sending + 1, "it has nothing to be told of");
+    });
+}
+
+#[test]
 fn a_device_that_lies_is_reset_and_works_again() {
     let lies: [fn(&FakeDevice); 3] = [
         |device| _ = device.complete_unchecked(0, 999, 20),

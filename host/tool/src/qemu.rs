@@ -264,10 +264,20 @@ impl Drop for Qemu {
     }
 }
 
+/// Says how many virtual processors there are. QEMU before 8.1 leaves the fences of programs out if there can be one processor only, although its devices run
+/// beside it: one core could miss that a device wants to be told of new requests, which then lay there for ever. So there is a place for a second one. With
+/// a clock of instructions QEMU leaves them out whatever it is told.
+fn processors(cores: u16, clock: Clock) -> String {
+    match (cores, clock) {
+        (1, Clock::Host) => "1,maxcpus=2".to_owned(),
+        _ => cores.to_string(),
+    }
+}
+
 fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
     // Names of threads tell which are the virtual processors.
     qemu.args(["-name", "gyre,debug-threads=on"]);
-    qemu.args(["-M", "q35"]).args(accelerator(machine.clock)).arg("-smp").arg(machine.cores.to_string());
+    qemu.args(["-M", "q35"]).args(accelerator(machine.clock)).arg("-smp").arg(processors(machine.cores, machine.clock));
     qemu.arg("-m").arg(format!("{}M", machine.memory_bytes >> 20));
     qemu.args(["-display", "none", "-nodefaults", "-no-reboot"]);
     qemu.arg("-serial").arg(format!("file:{}", escaped(machine.console)));

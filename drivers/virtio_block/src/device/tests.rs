@@ -202,6 +202,30 @@ fn a_lost_interrupt_costs_time_but_not_the_request() {
 }
 
 #[test]
+fn a_lost_doorbell_costs_time_but_not_the_request() {
+    let rig = ordinary();
+    block_on(async {
+        tick(rig.driver);
+        let quiet = rig.device.kicks(0);
+        let call = rig.client.read(0, pages(1, 0));
+        sleep_ns(10).await;
+        let told = rig.device.kicks(0);
+        assert!(told > quiet);
+        // it has not heard of it, and looks when it is told again
+        let until = gyre_machine::now() + 5_000_000_000;
+        while rig.device.kicks(0) == told && gyre_machine::now() < until {
+            sleep_ns(1_000_000).await;
+        }
+        assert_eq!(rig.device.kicks(0), told + 1);
+        let chain = rig.device.take(0).unwrap();
+        let bytes = execute(&chain, &mut [0; SECTORS as usize * SECTOR_BYTES]);
+        rig.device.complete(0, chain.head, bytes);
+        assert!(call.await.is_ok());
+        assert_eq!(rig.driver.statistics().resets, 0);
+    });
+}
+
+#[test]
 fn a_device_that_lies_is_reset_and_its_requests_fail() {
     let lies: [fn(&FakeDevice, u16); 3] = [
         |device, head| _ = device.complete_unchecked(0, u32::from(head) + 1, 1),
