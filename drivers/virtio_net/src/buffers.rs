@@ -52,11 +52,13 @@ impl Buffers {
         Ok(Buffer { page, start: 0 })
     }
 
-    /// Takes any buffer that nobody looks at: memory is short, and the first one is held above.
+    /// Takes any buffer that nobody looks at: memory is short, and the first one is held above. Those before it go to the end of the list, so
+    /// that who takes many looks at each buffer once.
     #[cold]
     fn any_free(&mut self) -> Option<Buffer> {
         let index = self.resting.iter().position(|buffer| buffer.page.holders() <= 2)?;
-        self.resting.remove(index)
+        self.resting.rotate_left(index);
+        self.resting.pop_front()
     }
 
     /// Takes back a buffer whose frame went up.
