@@ -54,17 +54,20 @@ pub fn remove_all(scratch: Scratch) {
 mod tests {
     use super::*;
 
-    const KEY: u64 = 0x6759_7265;
+    /// A key of this process alone: another run of the test on this host has its own.
+    fn key() -> u64 {
+        0x6700_0000 | u64::from(std::process::id())
+    }
 
     /// Removes only by its own numbers: other programs of this host have objects, too.
     #[test]
     fn objects_of_each_kind_are_found_by_their_index_and_removed() {
         let scratch = Scratch::map().unwrap();
-        let make = 0o1600;
+        let (key, make) = (key(), 0o1600);
         let made = [
-            sys::short(libc::SYS_shmget as u64, [KEY, 4096, make]),
-            sys::short(libc::SYS_semget as u64, [KEY, 1, make]),
-            sys::short(libc::SYS_msgget as u64, [KEY, make]),
+            sys::short(libc::SYS_shmget as u64, [key, 4096, make]),
+            sys::short(libc::SYS_semget as u64, [key, 1, make]),
+            sys::short(libc::SYS_msgget as u64, [key, make]),
         ];
         for (kind, object) in KINDS.iter().zip(made) {
             assert!(object >= 0, "{object}");
@@ -74,9 +77,9 @@ mod tests {
             assert_eq!(kind.say(object, REMOVE, scratch), 0);
         }
         let gone = [
-            sys::short(libc::SYS_shmget as u64, [KEY, 0, 0]),
-            sys::short(libc::SYS_semget as u64, [KEY, 0, 0]),
-            sys::short(libc::SYS_msgget as u64, [KEY, 0]),
+            sys::short(libc::SYS_shmget as u64, [key, 0, 0]),
+            sys::short(libc::SYS_semget as u64, [key, 0, 0]),
+            sys::short(libc::SYS_msgget as u64, [key, 0]),
         ];
         assert_eq!(gone, [-i64::from(libc::ENOENT); 3]);
     }
