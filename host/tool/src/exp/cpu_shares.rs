@@ -2,8 +2,8 @@
 
 use super::{
     experiment::Experiment,
-    report::Report,
-    rig::Rig,
+    report::{Figure, Report},
+    rig::{Measured, Rig},
     shares::{by_cpu, plan},
 };
 use crate::failure::Result;
@@ -25,5 +25,13 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let measured = rig.measure(&plan("cpu-shares.toml", 20))?;
     let mut report = EXPERIMENT.report();
     by_cpu(&mut report, &measured, 0.5);
+    report.figures.push(Figure::new("choosing and interrupts, of all cycles", choosing_percent(&measured), 2, "%"));
     Ok(report)
+}
+
+/// What it costs to choose among the three and to be interrupted for it, whoever pays: percent of the machine's cycles.
+fn choosing_percent(measured: &Measured) -> f64 {
+    let bill = measured.bill();
+    let cycles = bill.scheduling_cycles + bill.caused_cycles + bill.interrupt_cycles;
+    cycles as f64 * 100.0 / bill.machine_cycles.max(1) as f64
 }
