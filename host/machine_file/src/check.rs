@@ -339,6 +339,7 @@ fn one_image(checker: &mut Checker, raw: &raw::Image) -> Image {
         let problem = Problem::new(other.span(), "an image comes from one place", "the second");
         checker.wrong(problem.and(one.span(), "the first"));
     }
+    ready_alone(checker, raw);
     let scripts = match &raw.scripts {
         Some(wish) if *wish.get_ref() && raw.packages.is_empty() => {
             let problem = Problem::new(wish.span(), "there are no packages whose scripts could run", "take this out");
@@ -365,6 +366,18 @@ fn one_image(checker: &mut Checker, raw: &raw::Image) -> Image {
         files,
         generate: raw.generate.iter().map(|(to, text)| (to.get_ref().clone(), size(text))).collect(),
         size_bytes: raw.size.as_ref().map(&mut size),
+    }
+}
+
+/// Refuses what would be ignored beside an image that exists: nothing is put into it.
+fn ready_alone(checker: &mut Checker, raw: &raw::Image) {
+    let Some(ready) = &raw.ready else { return };
+    let hosts = [&raw.directory, &raw.oci, &raw.registry, &raw.size].into_iter().flatten().map(|text| text.span());
+    let lists = raw.packages.iter().chain(raw.files.keys()).chain(raw.generate.keys()).map(|text| text.span());
+    let scripts = raw.scripts.iter().map(|wish| wish.span());
+    if let Some(other) = lists.chain(hosts).chain(scripts).min_by_key(|span| span.start) {
+        let problem = Problem::new(other, "a `ready` image is taken as it is", "this would be ignored");
+        checker.wrong(problem.and(ready.span(), "the image that exists").help("take out one of the two"));
     }
 }
 

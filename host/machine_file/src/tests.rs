@@ -195,6 +195,25 @@ fn a_missing_key_is_named_where_it_should_stand() {
 }
 
 #[test]
+fn nothing_stands_beside_an_image_that_exists() {
+    let text = |more: &str| format!("[image.other]\nready = \"Cargo.toml\"\n{more}\n[tenant.load]");
+    read_text(&GOOD.replacen("[tenant.load]", &text(""), 1)).unwrap();
+    let others = [
+        ("packages = [\"nginx\"]", "\"nginx\""),
+        ("directory = \"src\"", "\"src\""),
+        ("files = { \"/etc/motd\" = \"Cargo.toml\" }", "\"/etc/motd\""),
+        ("generate = { \"/4k\" = \"4 KiB\" }", "\"/4k\""),
+        ("size = \"32 MiB\"", "\"32 MiB\""),
+        ("oci = \"src\"", "\"src\""),
+    ];
+    for (other, blamed) in others {
+        let (message, under, label, _) = complaint("[tenant.load]", &text(other));
+        assert_eq!(message, "a `ready` image is taken as it is", "{other}");
+        assert_eq!((under.as_str(), label.as_str()), (blamed, "this would be ignored"));
+    }
+}
+
+#[test]
 fn two_tenants_of_one_name_are_both_shown() {
     let (message, under, label, _) = complaint("name = \"silver\"", "name = \"gold\"");
     assert_eq!(message, "the tenant `gold` is declared twice");
