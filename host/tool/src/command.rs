@@ -18,6 +18,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mke2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
     ("resize2fs", "e2fsprogs"),
+    ("debugfs", "e2fsprogs"),
+    ("apt-get", "apt"),
+    ("apt-cache", "apt"),
+    ("ssh-keygen", "openssh-client"),
     ("ab", "apache2-utils"),
     ("wrk", "wrk"),
     ("ip", "iproute2"),
@@ -101,4 +105,41 @@ fn short(command: &Command) -> String {
 pub fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of packages that each Debian has (policy 3.8), and those of the source tree, which an installed tool does not have.
+    const WITHOUT: &[&str] = &["cp", "timeout", "ldconfig", "dpkg-deb", "cargo", "cc", "git"];
+
+    fn sources(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let texts = entries.map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => vec![std::fs::read_to_string(&path).unwrap_or_default()],
+        });
+        texts.flatten().collect()
+    }
+
+    #[test]
+    fn the_debian_package_asks_for_each_program_that_is_called() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let control = std::fs::read_to_string(root.join("../../packaging/deb")).unwrap();
+        let asks = |line: &&str| line.starts_with("Depends: ") || line.starts_with("Recommends: ");
+        let words = |c: char| c != '-' && !c.is_ascii_alphanumeric();
+        let asked: Vec<&str> = control.lines().filter(asks).flat_map(|line| line.split(words)).collect();
+        let texts = sources(&root.join("src"));
+        let calls = texts
+            .iter()
+            .flat_map(|text| text.split("command::program(\"").skip(1))
+            .filter_map(|rest| rest.split('"').next());
+        let called: Vec<&str> = calls.filter(|name| !name.is_empty() && !WITHOUT.contains(name)).collect();
+        assert!(called.contains(&"qemu-system-x86_64") && called.contains(&"ssh-keygen"), "{called:?}");
+        for name in called {
+            let package = package_of(name).unwrap_or_else(|| panic!("no package of `{name}` is named"));
+            assert!(asked.contains(&package), "packaging/deb does not ask for {package}, which holds `{name}`");
+        }
+    }
 }
