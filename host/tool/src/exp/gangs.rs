@@ -4,6 +4,8 @@
 //!   SCHED_DEADLINE with the cell's numbers.
 //! * Work is what the tenants' programs count (`experiments/gangs/gangs.c`), as a rate of the machine's own time. Each count is said with its time:
 //!   a program says it when it has its core, which may be a second late.
+//! * Time is what its bill says in that time: whether the window had its cores. Work can be less in that time, if the host gives the machine's
+//!   processors less than their own.
 //! * All processors of the machine are busy beside others, so a host that gives them less than two of its own is shown: its loss is the window's, too.
 //! * Skew on both kernels is what the program sees: the distance of the beginnings of its threads' slots. Skew by the interrupt is what the kernel
 //!   counts, in one run, so that a slow host slows both.
@@ -11,7 +13,10 @@
 
 use std::time::{Duration, Instant};
 
-use gyre_contract::cells::{Cell, Request, View};
+use gyre_contract::{
+    bill::Bill,
+    cells::{Cell, CoreFigures, Request, View},
+};
 use gyre_machine_file as file;
 
 use super::{
@@ -58,6 +63,8 @@ enum Company {
 struct Outcome {
     /// Counts per second of the machine's time, by tenant.
     rates: Vec<(String, f64)>,
+    /// Seconds of cores that the window's bill says, in each second of the machine's time.
+    billed: f64,
     skew50_ns: u64,
     skew90_ns: u64,
     view: Option<View>,
@@ -85,6 +92,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let linux = measure(rig, Kernel::Linux, Company::Others)?;
     let mut report = EXPERIMENT.report();
     let (kept, kept_linux) = (ratio(&beside, &alone), ratio(&linux, &linux_alone));
+    let (had, had_linux) = (billed_ratio(&beside, &alone), billed_ratio(&linux, &linux_alone));
     let even = |outcome: &Outcome| {
         let (left, right) = (outcome.rate("left"), outcome.rate("right"));
         100.0 * left / (left + right).max(1.0)
@@ -94,6 +102,9 @@ pub fn run(rig: &Rig) -> Result<Report> {
         Figure::new("work of the window with others / alone", kept, 3, "")
             .linux(kept_linux)
             .goal(">= 0.98", kept >= 0.98),
+        Figure::new("time of the window with others / alone, by its bill", had, 3, "")
+            .linux(had_linux)
+            .goal(">= 0.98", had >= 0.98),
         Figure::new("best effort: part of one of two", even(&beside), 1, "%")
             .linux(even(&linux))
             .goal("50 +- 2", is_even),
@@ -102,8 +113,9 @@ pub fn run(rig: &Rig) -> Result<Report> {
         Figure::new("skew of the program's threads: 9 of 10", us(beside.skew90_ns), 1, "us").linux(us(linux.skew90_ns)),
     ]);
     if let Some(view) = &beside.view {
-        let skew = view.cells.iter().find(|cell| cell.tenant.as_deref() == Some(WINDOW)).map(|cell| cell.skew);
-        let (skew, interrupt) = (skew.unwrap_or_default(), view.interrupts);
+        let window = view.cells.iter().find(|cell| cell.tenant.as_deref() == Some(WINDOW));
+        report.figures.extend(window.map(|cell| slots(&cell.cores)).into_iter().flatten());
+        let (skew, interrupt) = (window.map(|cell| cell.skew).unwrap_or_default(), view.interrupts);
         let times = skew.median_ns as f64 / interrupt.median_ns.max(1) as f64;
         let most = skew.ninth_ns as f64 / interrupt.ninth_ns.max(1) as f64;
         report.figures.extend([
@@ -128,6 +140,45 @@ pub fn run(rig: &Rig) -> Result<Report> {
 
 fn ratio(beside: &Outcome, alone: &Outcome) -> f64 {
     beside.rate(WINDOW) / alone.rate(WINDOW).max(1.0)
+}
+
+fn billed_ratio(beside: &Outcome, alone: &Outcome) -> f64 {
+    if alone.billed > 0.0 { beside.billed / alone.billed } else { 0.0 }
+}
+
+/// What the kernel counts of a cell's slots: how much of them it was served, and what was lost.
+fn slots(cores: &[CoreFigures]) -> [Figure; 3] {
+    let sum = |of: fn(&CoreFigures) -> u64| cores.iter().map(of).sum::<u64>() as f64;
+    let (active, slots) = (sum(|core| core.active_ns).max(1.0), sum(|core| core.slots).max(1.0));
+    [
+        Figure::new("window's slots: served", 100.0 * sum(|core| core.served_ns) / active, 2, "%"),
+        Figure::new("window's slots: the kernel's own work", 100.0 * sum(|core| core.stolen_ns) / active, 2, "%"),
+        Figure::new("window's slots: the core looks late, mean", sum(|core| core.late_ns) / slots / 1000.0, 1, "us"),
+    ]
+}
+
+/// The window's line of a bill at a moment of the machine's time.
+#[derive(Clone, Copy, Default)]
+struct Line {
+    seconds: f64,
+    at_s: f64,
+}
+
+impl Line {
+    fn of(bill: &Bill) -> Line {
+        let cycles = bill.tenants.iter().find(|line| line.tenant == WINDOW).map_or(0, |line| line.cycles);
+        let seconds = cycles as f64 / bill.cycles_per_second.max(1) as f64;
+        Line { seconds, at_s: bill.period_ns as f64 / 1e9 }
+    }
+
+    fn now(agent: &Agent) -> Result<Line> {
+        Ok(Line::of(&Bill::of(&agent.snapshot()?)))
+    }
+
+    /// Seconds of cores in each second since then.
+    fn rate_since(self, before: Line) -> f64 {
+        (self.seconds - before.seconds) / (self.at_s - before.at_s).max(1e-9)
+    }
 }
 
 fn us(ns: u64) -> f64 {
@@ -156,15 +207,18 @@ fn measure(rig: &Rig, on: Kernel, company: Company) -> Result<Outcome> {
     let step = Step::start(format!("cells on {on:?}, {}", if company == Company::Alone { "one" } else { "all" }));
     let workers: Vec<String> = names.into_iter().filter(|name| runs(name)).collect();
     let before = works(rig, &mut running, &workers, 0)?;
+    let line = Line::now(&running.agent)?;
     let host = running.qemu.processor_seconds();
     let begun = Instant::now();
     pause(rig, &mut running, Duration::from_secs(rig.seconds.unwrap_or(SECONDS).into()))?;
     let host = (running.qemu.processor_seconds() - host) / begun.elapsed().as_secs_f64();
+    let billed = Line::now(&running.agent)?.rate_since(line);
     let last_ns = before.iter().map(|count| count.at_ns).max().unwrap_or(0);
     let after = works(rig, &mut running, &workers, last_ns)?;
     let rates = before.iter().zip(&after).map(|(before, after)| after.rate_since(before));
     let mut outcome = Outcome {
         rates: workers.iter().cloned().zip(rates).collect(),
+        billed,
         skew50_ns: said(&running.agent, WINDOW, "skew50").unwrap_or(0),
         skew90_ns: said(&running.agent, WINDOW, "skew90").unwrap_or(0),
         host,
@@ -297,6 +351,44 @@ mod tests {
         let (first, last) = (Count { work: 3, at_ns: 100 }, Count { work: 9, at_ns: 200 });
         assert_eq!((count(text), count("gangs: work 3 100\n"), count("gangs: work")), (Some(last), Some(first), None));
         assert_eq!(last.rate_since(&first), 6e7);
+    }
+
+    #[test]
+    fn time_is_that_of_the_windows_line() {
+        let bill = |cycles, period_ns| {
+            let line = |tenant: &str, cycles| gyre_contract::bill::Line {
+                tenant: tenant.into(),
+                cycles,
+                ..Default::default()
+            };
+            Bill {
+                tenants: vec![line("other", 7), line(WINDOW, cycles)],
+                period_ns,
+                cycles_per_second: 100,
+                ..Bill::default()
+            }
+        };
+        let (first, last) = (Line::of(&bill(100, 1_000_000_000)), Line::of(&bill(200, 3_000_000_000)));
+        assert!((last.rate_since(first) - 0.5).abs() < 1e-9);
+        let outcome = |billed| Outcome { billed, ..Outcome::default() };
+        assert_eq!(
+            (billed_ratio(&outcome(0.5), &outcome(1.0)), billed_ratio(&outcome(0.5), &outcome(0.0))),
+            (0.5, 0.0)
+        );
+    }
+
+    #[test]
+    fn what_a_slot_lost_is_a_part_of_its_time() {
+        let core = |served_ns| CoreFigures {
+            active_ns: 1000,
+            served_ns,
+            stolen_ns: 10,
+            slots: 2,
+            late_ns: 4000,
+            ..Default::default()
+        };
+        let values = slots(&[core(900), core(800)]).map(|figure| figure.value);
+        assert_eq!(values, [85.0, 1.0, 2.0].map(Some));
     }
 
     #[test]
