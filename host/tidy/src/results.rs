@@ -26,10 +26,11 @@ mod tests {
         fs::create_dir_all(root.path().join("docs/performance")).unwrap();
         let part = |name: &str| format!("<!-- {name}: begin -->\n99 %\n<!-- {name}: end -->\n");
         fs::write(root.path().join("docs/performance/FIGURES.md"), part("figures")).unwrap();
-        fs::write(root.path().join("docs/performance.md"), part("goals")).unwrap();
+        fs::write(root.path().join("docs/performance/GOALS.md"), part("goals")).unwrap();
+        fs::write(root.path().join("docs/performance.md"), part("summary")).unwrap();
         fs::write(root.path().join("README.md"), part("attribution") + &part("bill")).unwrap();
         let said = faults(root.path());
-        assert!(said.len() == 3 && said[1].starts_with("docs/performance.md: is not what results/ gives"), "{said:?}");
+        assert!(said.len() == 4 && said[2].starts_with("docs/performance.md: is not what results/ gives"), "{said:?}");
         for document in gyre_results::documents(root.path()).unwrap() {
             fs::write(root.path().join(&document.path), document.wanted).unwrap();
         }
