@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     };
     let root = Path::new(&root);
     let mut faults = layers::faults(root);
-    let (figures, source_faults) = sources::check(root);
+    let (figures, source_faults) = sources::check(root, layers::table(root).ok().as_ref());
     faults.extend(source_faults);
     faults.extend(results::faults(root));
     faults.extend(recursion::faults(root));
