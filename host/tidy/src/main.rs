@@ -8,6 +8,7 @@ mod layers;
 mod recursion;
 mod results;
 mod sources;
+mod statics;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let mut faults = layers::faults(root);
     let (figures, source_faults) = sources::check(root, layers::table(root).ok().as_ref());
     faults.extend(source_faults);
+    faults.extend(statics::faults(root));
     faults.extend(results::faults(root));
     faults.extend(recursion::faults(root));
     let counts = counts::of_tree(root);
