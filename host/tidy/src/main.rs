@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod counts;
+mod glossary;
 mod layers;
 mod recursion;
 mod results;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     faults.extend(statics::faults(root));
     faults.extend(results::faults(root));
     faults.extend(recursion::faults(root));
+    faults.extend(glossary::faults(root));
     let counts = counts::of_tree(root);
     let verdict = counts::verdict(root, &counts);
     faults.extend(verdict.faults);
