@@ -227,7 +227,7 @@ pub enum Kind {
 pub enum LeaseError {
     /// There are not so many free ones. Give some back, or ask for less.
     Lacking {
-        /// Of what.
+        /// The kind that lacks.
         kind: Kind,
         /// So many are wanted, by all wishes up to the one that failed.
         wanted: u64,

@@ -13,9 +13,10 @@ pub const FOLDER: &str = "results";
 pub const BILL: &str = "results/bill.txt";
 
 /// Paths of the documents that results make, below the project's root.
-pub const MADE: [&str; 3] = [FIGURES, GOALS, README];
+pub const MADE: [&str; 4] = [FIGURES, GOALS, PAGE, README];
 const FIGURES: &str = "docs/performance/FIGURES.md";
-const GOALS: &str = "docs/performance.md";
+const GOALS: &str = "docs/performance/GOALS.md";
+const PAGE: &str = "docs/performance.md";
 const README: &str = "README.md";
 
 /// A part of a document: the text that belongs between the markers of a name.
@@ -60,6 +61,7 @@ pub fn documents(root: &Path) -> Result<Vec<Document>, Vec<Wrong>> {
     let made = [
         Document::read(root, FIGURES, &[Part { name: "figures", content: section::figures(&records) }]),
         Document::read(root, GOALS, &[Part { name: "goals", content: section::goals(&records) }]),
+        Document::read(root, PAGE, &[Part { name: "summary", content: section::summary(&records) }]),
         Document::read(
             root,
             README,
@@ -77,7 +79,10 @@ pub fn documents(root: &Path) -> Result<Vec<Document>, Vec<Wrong>> {
 }
 
 /// Returns all result files, by name. Beside one may lie the lines of what it sums up, as comma-separated values.
-fn records(root: &Path) -> Result<Vec<Record>, Vec<Wrong>> {
+///
+/// # Errors
+/// All files that are malformed.
+pub fn records(root: &Path) -> Result<Vec<Record>, Vec<Wrong>> {
     let entries = fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
     names.sort();
@@ -125,6 +130,7 @@ mod tests {
         let text = |name: &str| format!("before\n<!-- {name}: begin (made) -->\nold\n<!-- {name}: end -->\nafter\n");
         fs::write(root.path().join(FIGURES), text("figures")).unwrap();
         fs::write(root.path().join(GOALS), text("goals")).unwrap();
+        fs::write(root.path().join(PAGE), text("summary")).unwrap();
         fs::write(root.path().join(README), text("attribution") + &text("bill")).unwrap();
         root
     }
@@ -166,7 +172,8 @@ mod tests {
         let root = tree();
         fs::write(root.path().join(BILL), "gold  2 s\n").unwrap();
         let documents = documents(root.path()).unwrap();
-        assert!(documents[2].wanted.contains("\n\n    gold  2 s\n\n<!-- bill: end -->"), "{}", documents[2].wanted);
+        let readme = &documents.iter().find(|document| document.path == Path::new(README)).unwrap().wanted;
+        assert!(readme.contains("\n\n    gold  2 s\n\n<!-- bill: end -->"), "{readme}");
     }
 
     #[test]

@@ -72,12 +72,17 @@ impl Figure {
         self.show(self.linux).unwrap_or_default()
     }
 
-    /// Returns our number divided by Linux's, empty if there is none.
+    /// Returns our number divided by Linux's, empty unless both are positive: no other ratio says how much more one is.
     pub fn ratio(&self) -> String {
         match (self.value, self.linux) {
-            (Some(ours), Some(linux)) if linux != 0.0 => format!("{:.2}", ours / linux),
+            (Some(ours), Some(linux)) if ours > 0.0 && linux > 0.0 => format!("{:.2}", ours / linux),
             _ => String::new(),
         }
+    }
+
+    /// Returns whether something is promised that does not hold.
+    pub fn is_missed(&self) -> bool {
+        self.is_met == Some(false)
     }
 
     /// Returns the promise's state as a mark.
@@ -124,6 +129,13 @@ mod tests {
             ("1.00 s".into(), "4.44 s".into(), "0.23".into(), "✓")
         );
         assert_eq!(Figure::count("crashes", 300).ours(), "300");
+    }
+
+    #[test]
+    fn numbers_that_are_not_positive_have_no_ratio() {
+        let ratio = |ours, linux| Figure::new("on its bill", ours, 1, "%").linux(linux).ratio();
+        assert_eq!([ratio(52.5, -5.5), ratio(-5.5, 52.5), ratio(-2.0, -1.0)], ["", "", ""]);
+        assert_eq!([ratio(0.0, 15.0), ratio(15.0, 0.0), ratio(66.4, 45.7)], ["", "", "1.45"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod record;
 mod section;
 mod table;
 
-pub use document::{BILL, Document, FOLDER, MADE, documents};
+pub use document::{BILL, Document, FOLDER, MADE, documents, records};
 pub use error::Wrong;
 pub use figure::Figure;
 pub use record::{Conditions, Record};

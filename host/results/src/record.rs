@@ -71,6 +71,11 @@ impl Record {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
+    /// Returns the figures that have a goal.
+    pub fn promised(&self) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(|figure| figure.is_met.is_some())
+    }
+
     fn fault(&self, path: &Path) -> Option<String> {
         let conditions = &self.conditions;
         let figures = || self.figures.iter().find_map(|figure| Some(format!("{}: {}", figure.name, figure.fault()?)));

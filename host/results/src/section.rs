@@ -12,24 +12,43 @@ pub fn figures(records: &[Record]) -> String {
 
 /// Returns a table of all figures that have a goal: goal, here, Linux or the paper, met or not.
 pub fn goals(records: &[Record]) -> String {
-    let rows: String =
-        records.iter().flat_map(|record| record.figures.iter().filter_map(|figure| goal(record, figure))).collect();
+    let row = |record: &Record, figure: &Figure| goal(&record.experiment, &figure.name, figure);
+    goal_table(records, |record| record.promised().map(|figure| row(record, figure)).collect())
+}
+
+/// Returns the table of goals in short: a row for each that is missed, and one for each experiment that misses none.
+pub fn summary(records: &[Record]) -> String {
+    goal_table(records, |record| match record.promised().any(Figure::is_missed) {
+        true => missed(record),
+        false => all_met(record),
+    })
+}
+
+fn goal_table(records: &[Record], rows: impl Fn(&Record) -> String) -> String {
+    let rows: String = records.iter().map(rows).collect();
     format!("| experiment | figure | goal | here | Linux or paper | met |\n|---|---|---|---|---|---|\n{rows}")
 }
 
-fn goal(record: &Record, figure: &Figure) -> Option<String> {
-    figure.is_met?;
+fn missed(record: &Record) -> String {
+    let missed = record.promised().filter(|figure| figure.is_missed());
+    missed.map(|figure| goal(&record.experiment, &figure.name, figure)).collect()
+}
+
+/// Returns the row of an experiment whose goals are all met: how many, and the first; nothing if it has none.
+fn all_met(record: &Record) -> String {
+    let Some(first) = record.promised().next() else { return String::new() };
+    let name = match record.promised().count() {
+        1 => first.name.clone(),
+        goals => format!("{goals} goals met, the first: {}", first.name),
+    };
+    goal(&record.experiment, &name, first)
+}
+
+fn goal(experiment: &str, name: &str, figure: &Figure) -> String {
     let theirs = figure.theirs();
     let other = if theirs.is_empty() { figure.paper.clone() } else { theirs };
-    let cells = [
-        record.experiment.clone(),
-        figure.name.clone(),
-        figure.goal.clone(),
-        figure.ours(),
-        other,
-        figure.mark().into(),
-    ];
-    Some(line(&cells) + "\n")
+    let cells = [experiment.into(), name.into(), figure.goal.clone(), figure.ours(), other, figure.mark().into()];
+    line(&cells) + "\n"
 }
 
 /// Returns the table of one experiment, without its heading.
@@ -88,6 +107,42 @@ mod tests {
         let text = goals(&[record()]);
         let row = "| speed | pages | >= 0.7 of Linux | 821.0 a second | 1096.0 a second | ✓ |\n";
         assert!(text.contains(row), "{text}");
+    }
+
+    /// Returns a record with such figures and a title of its own.
+    fn record_of(experiment: &str, figures: Vec<Figure>) -> Record {
+        Record { experiment: experiment.into(), figures, ..record() }
+    }
+
+    /// Returns the rows of the table of goals in short, and of the whole one.
+    fn rows(record: Record) -> [Vec<String>; 2] {
+        let records = [record];
+        [summary(&records), goals(&records)].map(|text| text.lines().skip(2).map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn an_experiment_that_meets_all_its_goals_has_one_row_in_the_short_table() {
+        let figures = ["B", "A"].map(|name| Figure::new(name, 1.0, 1, "").goal("<= 1.1", true));
+        let [short, whole] = rows(record_of("attacks", figures.to_vec()));
+        assert_eq!(short, ["| attacks | 2 goals met, the first: B | <= 1.1 | 1.0 |  | ✓ |"]);
+        assert_eq!(whole, ["| attacks | B | <= 1.1 | 1.0 |  | ✓ |", "| attacks | A | <= 1.1 | 1.0 |  | ✓ |"]);
+        let [short, whole] = rows(record_of("attacks", figures[..1].to_vec()));
+        assert_eq!((short.len(), &short), (1, &whole));
+    }
+
+    #[test]
+    fn an_experiment_that_misses_goals_has_a_row_for_each_of_them_alone() {
+        let figure = |name, is_met| Figure::new(name, 1.0, 1, "").paper("0.9").goal("<= 1.1", is_met);
+        let figures = vec![figure("B", true), figure("A", false), figure("D", false)];
+        let [short, whole] = rows(record_of("attacks", figures));
+        assert_eq!(short, ["| attacks | A | <= 1.1 | 1.0 | 0.9 | ✗ |", "| attacks | D | <= 1.1 | 1.0 | 0.9 | ✗ |"]);
+        assert_eq!(whole.len(), 3);
+    }
+
+    #[test]
+    fn an_experiment_without_goals_stands_in_neither_table() {
+        let [short, whole] = rows(record_of("cell-scale", vec![Figure::count("threads", 2)]));
+        assert!(short.is_empty() && whole.is_empty(), "{short:?} {whole:?}");
     }
 
     #[test]

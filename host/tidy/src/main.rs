@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod counts;
+mod glossary;
 mod layers;
 mod recursion;
 mod results;
 mod sources;
+mod statics;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,10 +22,12 @@ fn main() -> ExitCode {
     };
     let root = Path::new(&root);
     let mut faults = layers::faults(root);
-    let (figures, source_faults) = sources::check(root);
+    let (figures, source_faults) = sources::check(root, layers::table(root).ok().as_ref());
     faults.extend(source_faults);
+    faults.extend(statics::faults(root));
     faults.extend(results::faults(root));
     faults.extend(recursion::faults(root));
+    faults.extend(glossary::faults(root));
     let counts = counts::of_tree(root);
     let verdict = counts::verdict(root, &counts);
     faults.extend(verdict.faults);

@@ -438,7 +438,7 @@ pub struct Exp {
     /// Write the results as JSON
     #[arg(long)]
     pub json: bool,
-    /// Keep the figures in results/NAME.json and show them in docs/performance.md and docs/performance/FIGURES.md
+    /// Keep the figures in results/NAME.json and show them in docs/performance.md and below docs/performance
     #[arg(long, requires = "name")]
     pub record: bool,
     /// Make the documents' parts that are made from results again, without an experiment

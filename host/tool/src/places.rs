@@ -114,8 +114,9 @@ fn zone_disk(folder: &Path, place: &str, number: usize) -> PathBuf {
     folder.join(format!("{START}{place}-{}.{ENDING}", number + 1))
 }
 
-/// Copies the disks and volumes of a zone into the disks of its place, and makes the place's files those too, by their second names. Who had them
-/// before keeps what was on them, in a file of its own. A disk that is the place's already is left alone.
+/// Copies the disks and volumes of a zone into the disks of its place, and makes the place's files those too, by their
+/// second names. The zone that had them before keeps what was on them, in a file of its own. A disk that is the place's
+/// already is left alone.
 ///
 /// It may be interrupted at any step: the zone does not run, and a name leads to the disk before or after, which hold the same.
 ///

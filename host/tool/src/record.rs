@@ -114,7 +114,8 @@ mod tests {
         std::fs::create_dir_all(root.path().join("docs/performance")).unwrap();
         let marks = |name: &str| format!("<!-- {name}: begin -->\n<!-- {name}: end -->\n");
         std::fs::write(root.path().join("docs/performance/FIGURES.md"), marks("figures")).unwrap();
-        std::fs::write(root.path().join("docs/performance.md"), marks("goals")).unwrap();
+        std::fs::write(root.path().join("docs/performance/GOALS.md"), marks("goals")).unwrap();
+        std::fs::write(root.path().join("docs/performance.md"), marks("summary")).unwrap();
         std::fs::write(root.path().join("README.md"), marks("attribution") + &marks("bill")).unwrap();
         let project = Project::of_tree(root.path());
         (root, project)
@@ -136,6 +137,8 @@ mod tests {
             read("docs/performance/FIGURES.md")
                 .contains("| 4 KiB pages a second | 1096.0 | 821.0 | 0.75 | >= 0.7 | ✓ |")
         );
+        let row = "| speed | 4 KiB pages a second | >= 0.7 | 821.0 | 1096.0 | ✓ |";
+        assert!(["docs/performance.md", "docs/performance/GOALS.md"].iter().all(|path| read(path).contains(row)));
         assert!(read("README.md").contains("    gold  2 s\n"));
         assert!(gyre_results::documents(root.path()).unwrap().iter().all(Document::is_true));
     }

@@ -15,7 +15,7 @@ const STOP_NS_MAX: u64 = 2_000_000_000;
 const LOOK_NS: u64 = 200_000;
 
 impl Zones {
-    /// Makes an instance in the parts that the zone holds, and starts it. The zone's gate is passed.
+    /// Makes an instance in the parts that the zone holds, and starts it. The caller is at the zone's work.
     ///
     /// # Errors
     /// [`Refusal::Machine`]; there is no instance then.
@@ -91,7 +91,8 @@ impl Zones {
         slot.changed.until(look).await
     }
 
-    /// Ends what is left of an instance: its cores park, its devices are reset, its page is forgotten. The zone's gate is passed.
+    /// Ends what is left of an instance: its cores park, its devices are reset, its page is forgotten. The caller is at the
+    /// zone's work.
     ///
     /// # Errors
     /// [`Fault`]: a core or a device did not obey. It is in the supervisor's hands then, with the memory that it may still reach.

@@ -61,8 +61,8 @@ pub(crate) struct Work {
     incoming: Vec<Parts>,
     /// By zone: what comes back of whom it had lent it, because that one ends.
     home: Vec<Parts>,
-    /// Zones whose gates the change has passed.
-    gated: Vec<usize>,
+    /// Zones on which the change works alone.
+    alone: Vec<usize>,
 }
 
 impl Zones {
@@ -76,7 +76,7 @@ impl Zones {
             holder: "supervisor".into(),
             why: alloc::format!("{WAITING_MAX} other changes wait"),
         };
-        let _one = self.one_change.pass_within(WAITING_MAX).await.ok_or_else(busy)?;
+        let _one = self.one_change.begin_within(WAITING_MAX).await.ok_or_else(busy)?;
         // A zone that waits to be made again has parts.
         self.refresh().await;
         let entered = self.enter(commands)?;
@@ -87,15 +87,15 @@ impl Zones {
         result
     }
 
-    /// As [`Zones::change`], with the zones described that come. The one change passes its gate meanwhile.
+    /// As [`Zones::change`], with the zones described that come. No other change is made meanwhile.
     async fn change_described(&'static self, commands: &[Command], by: By) -> Result<(), Refusal> {
         let begun_ns = now_ns();
         let named = self.named(commands)?;
         self.refresh().await;
-        let gated = self.with_lenders(named);
-        let mut gates = Vec::new();
-        for slot in gated.iter().filter_map(|place| self.slots.get(*place)) {
-            gates.push(slot.gate.pass().await);
+        let alone = self.with_lenders(named);
+        let mut held = Vec::new();
+        for slot in alone.iter().filter_map(|place| self.slots.get(*place)) {
+            held.push(slot.work.begin().await);
         }
         let (free_cores, free_lots) = self.refresh().await;
         let before: Vec<Known> = self.slots.iter().map(|slot| slot.known()).collect();
@@ -109,7 +109,7 @@ impl Zones {
         let parts = || self.slots.iter().map(|_| Parts::default()).collect::<Vec<_>>();
         let (collected, incoming, home) = (parts(), parts(), parts());
         let (steps, stuck) = (Vec::new(), Parts::default());
-        let mut work = Work { zones: self, steps, stuck, before, collected, incoming, home, gated };
+        let mut work = Work { zones: self, steps, stuck, before, collected, incoming, home, alone };
         let result = work.run(&change).await;
         if result.is_err() {
             work.undo().await;
@@ -120,7 +120,7 @@ impl Zones {
         result
     }
 
-    /// Returns the places of the zones that commands name, in rising order: gates are passed in it.
+    /// Returns the places of the zones that commands name, in rising order: work on them begins in it.
     fn named(&self, commands: &[Command]) -> Result<Vec<usize>, Refusal> {
         let mut places = Vec::new();
         for name in commands.iter().flat_map(names) {
@@ -316,7 +316,7 @@ impl Work {
             let Some(home) = self.home.get(debt.from) else { continue };
             let (Some(aim), Ok(slot)) = (change.aims.get(debt.from), self.zones.slot(debt.from)) else { continue };
             let is_ready =
-                aim.course == Course::Stays && slot.state() == State::Running && self.gated.contains(&debt.from);
+                aim.course == Course::Stays && slot.state() == State::Running && self.alone.contains(&debt.from);
             let coming = (home.cores.len() as u64).saturating_add(debt.parts.cores.len() as u64);
             let described = slot.described();
             let cores_max = u64::from(described.zone.cores_max.max(described.zone.cores));

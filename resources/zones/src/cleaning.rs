@@ -1,6 +1,6 @@
-//! Free lots are cleared when there is nothing to change, so that who gets them next need not wait for it.
+//! Free lots are cleared when there is nothing to change, so that their next holder need not wait for it.
 //!
-//! A lot is cleared under the gate of changes: it is free before and after. Between two lots others have their turn, so that no core is kept
+//! A lot is cleared while no change is made: it is free before and after. Between two lots others have their turn, so that no core is kept
 //! for longer than a lot takes.
 
 use crate::handler::Zones;
@@ -24,7 +24,7 @@ impl Zones {
 
     /// Clears a free lot that is dirty; false if there is none.
     async fn clean_one(&self) -> bool {
-        let _one = self.one_change.pass().await;
+        let _one = self.one_change.begin().await;
         let holders = self.leases.holders().await.unwrap_or_default();
         let free = holders.iter().find(|one| one.holder == Holder::Free);
         let runs = free.map_or(&[][..], |free| &free.parts.lots);

@@ -1,7 +1,7 @@
 //! Zones that the machine was not started with: a change puts their descriptions into places, and takes them out again if it fails.
 //!
-//! A description comes from a caller with the right to make zones. It may still be wrong: nothing of it is used before it is checked here. What
-//! its boot module says is read by the zone's own kernel, behind whatever wall the zone has.
+//! A description comes from a caller with the right to make zones. It may still be wrong: nothing of it is used before it
+//! is checked here. Its boot module is read by the zone's own kernel, behind whatever wall the zone has.
 //!
 //! A place belongs to one name as long as the machine runs, so that a bill never mixes two zones. A zone of that name can be described anew while
 //! it does not run.

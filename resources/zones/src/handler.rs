@@ -8,10 +8,10 @@
 //!
 //! Left out: how a change is carried out (`change.rs`), and the looking after zones (`watch.rs`).
 
-use crate::gate::Gate;
 use crate::instances::Instances;
 use crate::journal::Journal;
 use crate::links::Wires;
+use crate::one_at_a_time::OneAtATime;
 use crate::serving::BackEnds;
 use crate::slot::{Debt, Slot};
 use crate::staged::{Piece, Staged};
@@ -65,7 +65,7 @@ pub struct Zones {
     pub(crate) back_ends: &'static dyn BackEnds,
     pub(crate) leases: leases::Client,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) one_change: Gate,
+    pub(crate) one_change: OneAtATime,
     pub(crate) journal: SpinLock<Journal>,
     /// The boot module that is handed over for a zone that comes.
     pub(crate) staged: SpinLock<Option<Staged>>,
@@ -86,7 +86,7 @@ impl Zones {
             back_ends: setup.back_ends,
             leases: setup.leases,
             slots: slots.collect(),
-            one_change: Gate::default(),
+            one_change: OneAtATime::default(),
             journal: SpinLock::new(Journal::default()),
             staged: SpinLock::new(None),
             supervisor: setup.supervisor,

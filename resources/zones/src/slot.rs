@@ -3,13 +3,13 @@
 //! * [`Described`]: what it is to be. A place gets another description in a change, while there is no instance.
 //! * [`Known`]: its state and its parts, with [`Debt`]s to other zones. Decisions are made over a copy of it.
 //! * [`Inner`]: what is known of its instance, and of those before it.
-//! * [`Slot`]: all of it, with the gate that whoever makes or ends its instance passes.
+//! * [`Slot`]: all of it, with the work on it that one task does at a time: its instance is made or ended.
 //!
 //! Left out: what is done with it (`change.rs`, `watch.rs`).
 
 use crate::asks::Asks;
-use crate::gate::Gate;
 use crate::life::{Backoff, Signs};
+use crate::one_at_a_time::OneAtATime;
 use crate::tail::Tail;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -142,8 +142,8 @@ pub(crate) struct Slot {
     described: SpinLock<Arc<Described>>,
     /// Pays for what it holds, and for the supervisor's work for it.
     pub(crate) activity: ActivityId,
-    /// Passed by whoever makes or ends its instance, or moves its parts.
-    pub(crate) gate: Gate,
+    /// The task at it makes or ends the zone's instance, or moves its parts.
+    pub(crate) work: OneAtATime,
     pub(crate) inner: SpinLock<Inner>,
     /// Its watch looks: the zone has rung, or there is a new instance.
     pub(crate) rung: WaitQueue,
@@ -182,7 +182,7 @@ impl Slot {
             first: zone,
             described,
             activity,
-            gate: Gate::default(),
+            work: OneAtATime::default(),
             inner: SpinLock::new(inner),
             rung: WaitQueue::new(),
             changed: WaitQueue::new(),

@@ -3,7 +3,7 @@
 //! It works in the zone's name, so a zone that keeps it busy pays for that. In a round it takes some messages and some of the console, then
 //! looks at the zone's life; after some rounds without a pause it makes one. So a zone that floods delays no other one.
 //!
-//! An instance that ends by itself is put down here, unless a change that holds the zone's gate does so. If the rule of restart says so, the
+//! An instance that ends by itself is put down here, unless a change that is at the zone's work does so. If the rule of restart says so, the
 //! next one is made in the parts of the last, after a pause that grows with each crash at once.
 //!
 //! Left out: when a zone counts as dead (`life.rs`), how an instance is made and ended (`build.rs`).
@@ -237,13 +237,13 @@ impl Zones {
             yield_now().await;
         }
         slot.set_state(state.clone());
-        // A change that ends the zone, or fails with it, holds the gate and sees to it; it may go on to wait for the next instance.
+        // A change that ends the zone, or fails with it, is at its work and sees to it; it may go on to wait for the next instance.
         let is_seen_to = || {
             let inner = slot.inner.lock();
             inner.presence == Presence::Gone || inner.created != instance
         };
         let seen_to = slot.changed.until(|| is_seen_to().then_some(()));
-        let Either::First(_gate) = select(core::pin::pin!(slot.gate.pass()), seen_to).await else { return };
+        let Either::First(_alone) = select(core::pin::pin!(slot.work.begin()), seen_to).await else { return };
         if is_seen_to() {
             return;
         }
@@ -271,7 +271,7 @@ impl Zones {
     /// Makes the next instance of a zone that ended by itself, in the parts that it has.
     async fn begin_again(&self, place: usize) {
         let Some(slot) = self.slots.get(place) else { return };
-        let _gate = slot.gate.pass().await;
+        let _alone = slot.work.begin().await;
         let begun_ns = now_ns();
         let is_due = {
             let mut inner = slot.inner.lock();

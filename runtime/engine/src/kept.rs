@@ -7,7 +7,7 @@
 //! Time in which a kept core idles is its keeper's, at [`LEASE`]: nobody else has the cycles that it does not use.
 //!
 //! Left out: interrupts of devices and requests that were sent there before, which the core handles as ever. A core that is kept cannot
-//! leave, nor can a cell in time have it. Who may keep cores is the caller's matter.
+//! leave, nor can a cell in time have it. The caller says who may keep cores.
 
 use crate::elastic::{Holder, WithdrawError};
 use crate::engine::{COMPUTE, Engine, LEASE};

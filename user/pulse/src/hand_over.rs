@@ -17,16 +17,16 @@ pub fn own_id() -> i32 {
 }
 
 /// The place at which threads wait for their turn: by the native call, or by a word whose value is whose turn it is.
-pub struct Gate<'a> {
+pub struct HandOverPlace<'a> {
     way: Way,
     word: &'a AtomicU32,
     own: u32,
 }
 
-impl<'a> Gate<'a> {
-    /// The gate of the thread with the turn `own`.
-    pub fn new(way: Way, word: &'a AtomicU32, own: u32) -> Gate<'a> {
-        Gate { way, word, own }
+impl<'a> HandOverPlace<'a> {
+    /// The place of the thread with the turn `own`.
+    pub fn new(way: Way, word: &'a AtomicU32, own: u32) -> HandOverPlace<'a> {
+        HandOverPlace { way, word, own }
     }
 
     /// Waits for the first turn.

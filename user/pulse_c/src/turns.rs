@@ -4,7 +4,7 @@ use std::sync::{OnceLock, atomic::AtomicU32};
 
 use gyre_pulse::{
     Error, Way,
-    hand_over::{Gate, own_id},
+    hand_over::{HandOverPlace, own_id},
 };
 
 use crate::number;
@@ -20,7 +20,7 @@ static WAY: OnceLock<Way> = OnceLock::new();
 
 /// # Safety
 /// The gate is null, or names a word that lives through the call.
-unsafe fn at(gate: *const RawGate, act: impl FnOnce(&mut Gate<'_>) -> Result<(), Error>) -> i32 {
+unsafe fn at(gate: *const RawGate, act: impl FnOnce(&mut HandOverPlace<'_>) -> Result<(), Error>) -> i32 {
     // SAFETY: by the caller's promise.
     let Some(RawGate { word, own }) = (unsafe { gate.as_ref() }) else { return -libc::EINVAL };
     if word.is_null() || !word.is_aligned() {
@@ -28,7 +28,7 @@ unsafe fn at(gate: *const RawGate, act: impl FnOnce(&mut Gate<'_>) -> Result<(),
     }
     // SAFETY: by the caller's promise; the word is used as an atomic by all.
     let word = unsafe { AtomicU32::from_ptr(*word) };
-    number(act(&mut Gate::new(*WAY.get_or_init(Way::of_kernel), word, *own)))
+    number(act(&mut HandOverPlace::new(*WAY.get_or_init(Way::of_kernel), word, *own)))
 }
 
 /// `gyre_pulse_own_id`.

@@ -5,7 +5,10 @@ use super::*;
 /// A table of each kind of row.
 const ROWS: &[(&str, &str)] = &[
     ("platform", "platform/api"),
+    ("", "platform/x86_64"),
     ("", "platform/vdso"),
+    ("", "platform/boot_test"),
+    ("", "platform/machine"),
     ("parts", "parts/*"),
     ("resources", "resources/*"),
     ("system", "system/assembly"),
@@ -16,7 +19,10 @@ const ROWS: &[(&str, &str)] = &[
 /// A crate for each of these rows, two for groups.
 const CRATES: &[&str] = &[
     "platform/api",
+    "platform/x86_64",
     "platform/vdso",
+    "platform/boot_test",
+    "platform/machine",
     "parts/flow",
     "parts/overload",
     "resources/net",
@@ -120,6 +126,42 @@ fn a_crate_for_tests_uses_no_crate_of_the_tree() {
 }
 
 #[test]
+fn only_three_crates_name_the_machine() {
+    for section in ["dependencies", "build-dependencies"] {
+        let said = faults_with("resources/net", &arrow(section, "x86_64"));
+        assert_eq!(said, ["resources/net: uses x86_64, which stands behind platform/machine"], "{section}");
+    }
+    let said = faults_with("system/assembly", &arrow("dev-dependencies", "x86_64"));
+    assert_eq!(said, ["system/assembly: its tests use x86_64, which stands behind platform/machine"]);
+    for folder in MACHINE_USERS {
+        assert_eq!(faults_with(folder, &arrow("dependencies", "x86_64")), Vec::<String>::new(), "{folder}");
+    }
+}
+
+#[test]
+fn a_crate_that_the_rule_on_the_machine_names_and_that_is_gone_is_a_fault() {
+    let root = tree();
+    fs::remove_dir_all(root.path().join(MACHINE)).unwrap();
+    let rows: Vec<_> = ROWS.iter().copied().filter(|(_, folder)| *folder != MACHINE).collect();
+    fs::write(root.path().join(DOCUMENT), document(&rows)).unwrap();
+    assert_eq!(faults(root.path()), ["platform/x86_64: a rule names it, and there is no such crate"]);
+}
+
+#[test]
+fn a_row_says_whether_its_crates_may_hold_unsafe_code() {
+    let text =
+        document(ROWS).replacen("| no |", "| yes |", 2).replace("`parts/*` | words | no", "`parts/*` | words | yes");
+    let table = Table::parse(&text).unwrap();
+    let may = |file: &str| table.may_hold_unsafe(Path::new(file));
+    for file in ["platform/api/src/a.rs", "platform/x86_64/src/deep/a.rs", "parts/flow/src/lib.rs"] {
+        assert!(may(file), "{file}");
+    }
+    for file in ["platform/vdso/src/a.rs", "resources/net/src/lib.rs", "experiments/a.rs", "parts.rs"] {
+        assert!(!may(file), "{file}");
+    }
+}
+
+#[test]
 fn another_name_hides_no_arrow() {
     let renamed = "[dependencies]\nroot = { path = \"../../system/kernel\", package = \"kernel\" }\n";
     assert_eq!(faults_with("parts/flow", renamed).len(), 1);
@@ -132,7 +174,7 @@ fn another_name_hides_no_arrow() {
 
 #[test]
 fn a_crate_without_a_layer_is_a_fault_wherever_it_stands() {
-    for folder in ["platform/boot_test", "extra", "extra/deep/one"] {
+    for folder in ["platform/extra", "extra", "extra/deep/one"] {
         assert_eq!(faults_with(folder, ""), [format!("{folder}: stands in no layer of ARCHITECTURE.md")]);
     }
     let without: Vec<_> = ROWS.iter().copied().filter(|(_, folder)| *folder != "platform/vdso").collect();
@@ -165,7 +207,9 @@ fn a_table_or_a_manifest_that_cannot_be_read_is_a_fault() {
         assert!(said.len() == 1 && said[0].starts_with("ARCHITECTURE.md: "), "{said:?}");
     }
     fs::write(root.path().join(DOCUMENT), document(ROWS).replace("`parts/*`", "parts")).unwrap();
-    assert!(faults(root.path())[0].ends_with("names no layer or no folder"));
+    assert!(faults(root.path())[0].ends_with("names no folder"));
+    fs::write(root.path().join(DOCUMENT), document(ROWS).replacen("| no |", "| some |", 1)).unwrap();
+    assert!(faults(root.path())[0].ends_with("names no `yes` or `no` for unsafe code"));
     let said = faults_with("parts/flow", "[dependencies\n");
     assert!(said.len() == 1 && said[0].starts_with("parts/flow/Cargo.toml: "), "{said:?}");
 }

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use gyre_pulse::{Error, Way, hand_over, now_ns};
+use gyre_pulse::{
+    Error, Way,
+    hand_over::{self, HandOverPlace},
+    now_ns,
+};
 
 const ROUNDS: u64 = 2_000;
 const BATCHES: usize = 5;
@@ -20,11 +24,11 @@ fn batch(way: Way) -> Result<u64, Error> {
     // Detached.
     let other = std::thread::spawn(move || -> Result<(), Error> {
         own.store(hand_over::own_id(), Ordering::Release);
-        let mut gate = hand_over::Gate::new(way, &words, 1);
-        gate.wait()?;
+        let mut place = HandOverPlace::new(way, &words, 1);
+        place.wait()?;
         // It waits behind its last hand-over until the program ends.
         loop {
-            gate.pass(to.load(Ordering::Relaxed), 0)?;
+            place.pass(to.load(Ordering::Relaxed), 0)?;
         }
     });
     drop(other);
@@ -32,10 +36,10 @@ fn batch(way: Way) -> Result<u64, Error> {
         std::thread::sleep(Duration::from_millis(1));
     }
     std::thread::sleep(Duration::from_millis(5));
-    let mut gate = hand_over::Gate::new(way, &turn, 0);
+    let mut place = HandOverPlace::new(way, &turn, 0);
     let begun = now_ns();
     for _ in 0..ROUNDS {
-        gate.pass(theirs.load(Ordering::Relaxed), 1)?;
+        place.pass(theirs.load(Ordering::Relaxed), 1)?;
     }
     let took = now_ns() - begun;
     Ok(took / (2 * ROUNDS))

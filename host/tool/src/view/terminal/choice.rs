@@ -5,7 +5,7 @@
 //!    |    <--Esc----        <-Esc-
 //!    +--e--> all events
 //! ```
-//! [`Choice::key`] is pure: a key and the sample in, the next choice out. What the keys are, [`Choice::help`] says.
+//! [`Choice::key`] is pure: a key and the sample in, the next choice out. [`Choice::help`] says what each key does.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
