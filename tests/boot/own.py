@@ -52,7 +52,7 @@ def free_ports(count):
 
 
 def own_name(base):
-    """A name for a machine, a volume or a file that no other run has. What earlier runs have left under such a name is removed."""
+    """A name for a machine, a volume or a file that no other run has. Leftovers of earlier runs under such a name are removed."""
     remove_leftovers(base)
     return f"{base}-{os.getpid()}"
 

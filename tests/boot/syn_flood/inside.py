@@ -14,7 +14,7 @@ import threading
 import time
 
 DEVICE = "wire0"
-# Who gets no answer at all gives up after so long, seconds.
+# A client that gets no answer at all gives up after so long, seconds.
 PATIENCE_S = 300
 # The place of the count of segments that a socket has sent again in struct tcp_info (linux/tcp.h).
 TOTAL_RETRANS = 100
