@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 
-from patience import LOOK_S, MachineClock, bounded, end_with_parent, qemu_of, text
+from patience import LOOK_S, MachineClock, bounded, end_with_parent, waited_s
 
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 GYRE = os.environ.get("GYRE", str(ROOT / "gyre"))
@@ -24,6 +24,14 @@ LOOKS, SILENT, SILENT_MAX_S = {"bill", "top", "logs"}, b"agent does not answer",
 ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
 # In a fresh clone nothing is there yet.
 WORK.mkdir(parents=True, exist_ok=True)
+
+
+def keep(path, name, kind="console.log"):
+    """Copies the last words of a machine into the folder of this suite, if `gyre test` runs it: the next machine of this name removes them."""
+    suite = os.environ.get("GYRE_SUITE")
+    if suite and pathlib.Path(path).exists():
+        count = len(list(pathlib.Path(suite).glob(f"{name}.*.{kind}")))
+        shutil.copy(path, pathlib.Path(suite) / f"{name}.{count + 1}.{kind}")
 
 
 def kernel_arguments():
@@ -95,12 +103,8 @@ class Machine:
         self._keep()
 
     def _keep(self):
-        """Copies its last words into the folder of this suite, if `gyre test` runs it: the next machine of this name removes them."""
-        suite = os.environ.get("GYRE_SUITE")
-        for path, kind in ((self.console, "console.log"), (self.said, "said")) if suite else ():
-            count = len(list(pathlib.Path(suite).glob(f"{self.name}.*.{kind}")))
-            if path.exists():
-                shutil.copy(path, pathlib.Path(suite) / f"{self.name}.{count + 1}.{kind}")
+        keep(self.console, self.name)
+        keep(self.said, self.name, "said")
 
     def stop(self):
         """Ends the machine as Ctrl-C does and answers the exit code of the tool, which bounds the end by itself."""
@@ -149,23 +153,17 @@ class Shares:
     def __init__(self, machine, window_s):
         self.machine, self.window_s = machine, window_s
 
-    def _waited_s(self):
-        """How long QEMU's threads were ready to run and did not: the second field of schedstat, ns."""
-        qemu = qemu_of(text(ROOT / ".gyre/run" / self.machine / "lock").strip() or "none")
-        fields = [text(task / "schedstat").split() for task in pathlib.Path(f"/proc/{qemu}/task").glob("*")]
-        return sum(int(one[1]) for one in fields if len(one) > 1) / 1e9
-
     def settle(self, measured, wanted, tolerance, what):
         """Checks that the part is near what is wanted. `measured()` answers the part's cycles and those of the whole, both so far, s."""
         values, waits, clock = [], [], MachineClock(self.machine)
-        before, waited_before, began = measured(), self._waited_s(), time.monotonic()
+        before, waited_before, began = measured(), waited_s(self.machine), time.monotonic()
         while len(values) < self.STARVED:
             assert clock.passed() < 600, f"{what}: {len(values)} windows ({clock.words()})"
             time.sleep(LOOK_S)
             now = measured()
             if now[1] - before[1] < self.window_s:
                 continue
-            waited, moment = self._waited_s(), time.monotonic()
+            waited, moment = waited_s(self.machine), time.monotonic()
             values.append((now[0] - before[0]) / (now[1] - before[1]))
             waits.append((waited - waited_before) / (moment - began))
             before, waited_before, began = now, waited, moment
@@ -177,48 +175,20 @@ class Shares:
         assert is_near, f"{what}: {statistics.median(values):.3f} of {len(values)} windows, expected {wanted} +- {tolerance} ({said}; waits {statistics.median(waits):.3f})"
 
 
-class Window:
-    """A time over which something is measured. If the hypervisor takes this machine's processors away, an emulated slice lasts as
-    long as they were away, and a share is off by such slices over the window's length: it lasts longer then, up to eight times,
-    before it is judged. If nothing is taken away it is judged at once."""
-
-    STOLEN_PERCENT = 2
-
-    def __init__(self, seconds):
-        self.seconds, self.first = seconds, self._times()
-
-    @staticmethod
-    def _times():
-        times = [int(field) for field in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-        return times[7], sum(times)
-
-    def stolen_percent(self):
-        (stolen, all_times), (stolen_before, all_before) = self._times(), self.first
-        return 100 * (stolen - stolen_before) / max(all_times - all_before, 1)
-
-    def settles(self, measured, wanted, tolerance, what):
-        """Checks that what `measured()` says of the time since the window began is near what is wanted."""
-        passed = 0
-        for length in (1, 2, 4, 8):
-            time.sleep((length - passed) * self.seconds)
-            passed, value, stolen = length, measured(), self.stolen_percent()
-            if abs(value - wanted) <= tolerance:
-                return
-            if stolen < self.STOLEN_PERCENT:
-                break
-        raise AssertionError(f"{what}: {value:.2f} in {passed * self.seconds} s, expected {wanted} +- {tolerance} ({stolen:.1f} % of the host taken away)")
-
-
 class Report:
     """Collects checks; each is a line that `gyre test` counts."""
 
     def __init__(self, suite):
         self.suite, self.failures = suite, []
+        # The console of the last QEMU that a suite has started by itself: it is kept if a check fails.
+        self.console = None
 
     def result(self, name, problem=None):
         print(f"test {self.suite}: {name} ... {'FAILED' if problem else 'ok'}", flush=True)
         if problem:
             self.failures.append(f"{name}: {problem}")
+            if self.console:
+                keep(self.console, self.suite)
             if os.environ.get("VERBOSE"):
                 print(f"    {problem}", file=sys.stderr, flush=True)
 

@@ -3,12 +3,14 @@
 usage: patience.py SECONDS QEMU ARGUMENTS...    runs a QEMU for at most so many seconds that it had or left unused; 124 if it hangs"""
 
 import concurrent.futures
+import contextlib
 import ctypes
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
@@ -79,6 +81,55 @@ class MachineClock:
         return f"{self.counted_s:.0f} s counted of {time.monotonic() - self.began:.0f} s"
 
 
+def qemu_on(machine):
+    """The QEMU of the machine of this name; none if there is none."""
+    return qemu_of(text(ROOT / ".gyre/run" / machine / "lock").strip() or "none")
+
+
+def waited_s(machine):
+    """How long a machine's threads were ready to run and did not: the second field of schedstat, ns."""
+    fields = [text(task / "schedstat").split() for task in pathlib.Path(f"/proc/{qemu_on(machine)}/task").glob("*")]
+    return sum(int(one[1]) for one in fields if len(one) > 1) / 1e9
+
+
+class Held:
+    """Whether the host held a machine back in the block of a `with`: its threads waited for a processor, a hypervisor had the processors, or it
+    stood still. It must have work all the while."""
+
+    # Parts of the time that are no matter, and the longest time without progress that is none, seconds.
+    WAITED_MAX, STOLEN_MAX, STILL_MAX_S = 0.02, 0.02, 0.3
+
+    def __init__(self, machine):
+        self.machine, self.still_s, self.is_over = machine, 0.0, threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self):
+        self.before = self._figures()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+        self.passed = [after - before for after, before in zip(self._figures(), self.before)]
+
+    def _figures(self):
+        times = [int(field) for field in text("/proc/stat").splitlines()[0].split()[1:9]]
+        return time.monotonic(), waited_s(self.machine), sum(times), times[7]
+
+    def _look(self):
+        qemu, grown, cpu = qemu_on(self.machine), time.monotonic(), None
+        while not self.is_over.wait(0.05):
+            now, fields = time.monotonic(), after_name(text(f"/proc/{qemu}/stat"))[11:13]
+            if fields != cpu:
+                self.still_s, grown, cpu = max(self.still_s, now - grown), now, fields
+        self.still_s = max(self.still_s, time.monotonic() - grown)
+
+    def is_so(self):
+        wall_s, waited, times, stolen = self.passed
+        return waited > self.WAITED_MAX * wall_s or stolen > self.STOLEN_MAX * times or self.still_s > self.STILL_MAX_S
+
+
 def eventually(check, *arguments, machine=None, limit_s=60):
     """Runs a check until nothing is wrong, or missing; raises what is wrong still after so long."""
     clock = MachineClock(machine)
@@ -98,6 +149,16 @@ def watched(clock, call, *arguments):
         while not concurrent.futures.wait([answer], LOOK_S).done:
             clock.passed()
         return answer.result()
+
+
+def until(what, is_so, machine=None, limit_s=60):
+    """Waits until `is_so()` answers something that is true, in the own time of the machine of this name, and answers that. `what` says what it
+    is that is waited for, or is a function that does."""
+    clock = MachineClock(machine)
+    while not (seen := watched(clock, is_so)):
+        assert clock.passed() < limit_s, f"{what() if callable(what) else what}: not so ({clock.words()})"
+        time.sleep(LOOK_S)
+    return seen
 
 
 def bounded(command, timeout, machine=None, input=None, **more):
@@ -131,6 +192,37 @@ def ends(child, machine=None, limit_s=300):
         child.wait()
         raise AssertionError(f"{child.args} does not end ({clock.words()})")
     return child.returncode
+
+
+def whole(child, machine=None, limit_s=300):
+    """Waits for the end of a process and answers what it says until then by its pipes, output and errors; one that hangs is killed."""
+    clock = MachineClock(machine)
+    while clock.passed() < limit_s:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=LOOK_S)
+    child.kill()
+    raise AssertionError(f"{child.args} does not end ({clock.words()}): {child.communicate()}")
+
+
+@contextlib.contextmanager
+def killed_if_it_hangs(child, machine=None, limit_s=300):
+    """Who reads what a process says, in the block, reads the end at last: it is killed when it has had so much of the machine's time."""
+    is_over = threading.Event()
+
+    def watch():
+        clock = MachineClock(machine)
+        while not is_over.wait(LOOK_S):
+            if clock.passed() >= limit_s:
+                child.kill()
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield child
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def main():

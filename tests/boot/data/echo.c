@@ -1,5 +1,6 @@
-/* Sends each datagram back to whom it came from: for the port forward of tests/boot/data. */
+/* Says that it has its port, then sends each datagram back to whom it came from: for the port forward of tests/boot/data. */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 int main(void)
@@ -8,6 +9,8 @@ int main(void)
     int s = socket(AF_INET, SOCK_DGRAM, 0);
     if (s < 0 || bind(s, (struct sockaddr *)&at, sizeof at) != 0)
         return 1;
+    puts("bound");
+    fflush(stdout);
     for (;;) {
         char bytes[2048];
         struct sockaddr_in from;

@@ -14,7 +14,7 @@ int main(int count, char **words)
         return 2;
     struct sockaddr_in to = {AF_INET, htons(atoi(words[2])), {inet_addr(words[1])}};
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct timeval patience = {20};
+    struct timeval patience = {120};
     char answer[2048];
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ssize_t bytes = connect(fd, (struct sockaddr *)&to, sizeof to);
