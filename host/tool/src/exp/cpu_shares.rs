@@ -29,7 +29,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
-/// What it costs to choose among the three and to be interrupted for it, whoever pays: percent of the machine's cycles.
+/// Returns the cost of choosing among the three and of interrupts for it, whoever pays: percent of the machine's cycles.
 fn choosing_percent(measured: &Measured) -> f64 {
     let bill = measured.bill();
     let cycles = bill.scheduling_cycles + bill.caused_cycles + bill.interrupt_cycles;

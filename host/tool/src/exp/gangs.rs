@@ -146,7 +146,7 @@ fn billed_ratio(beside: &Outcome, alone: &Outcome) -> f64 {
     if alone.billed > 0.0 { beside.billed / alone.billed } else { 0.0 }
 }
 
-/// What the kernel counts of a cell's slots: how much of them it was served, and what was lost.
+/// Shows how much of a cell's slots the kernel served it, and what was lost.
 fn slots(cores: &[CoreFigures]) -> [Figure; 3] {
     let sum = |of: fn(&CoreFigures) -> u64| cores.iter().map(of).sum::<u64>() as f64;
     let (active, slots) = (sum(|core| core.active_ns).max(1.0), sum(|core| core.slots).max(1.0));
