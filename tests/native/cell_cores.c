@@ -192,6 +192,21 @@ static void cores_that_go(void) {
     wait_for_turns(1, 1);
 }
 
+/* The answer to a line of a core that has gone is news for one that computes and idles later: without it this one would idle for ever. */
+static void answers_to_one_that_went(void) {
+    struct cell_line *line = &cell_lines[2 * CELL_LINES];
+    /* News from before are over. */
+    cell_exit(EXIT_IDLE, 1, 0);
+    line->number = SYS_getppid;
+    __atomic_store_n(&line->state, LINE_ASKED, __ATOMIC_SEQ_CST);
+    cell_exit(EXIT_BELL, 0, 0);
+    while (__atomic_load_n(&line->state, __ATOMIC_SEQ_CST) != LINE_ANSWERED) __asm__ volatile("pause");
+    /* The kernel tells after it has answered. */
+    for (int i = 0; i < 1000000; i++) __asm__ volatile("pause");
+    cell_exit(EXIT_IDLE, 0, 0);
+    __atomic_store_n(&line->state, LINE_FREE, __ATOMIC_SEQ_CST);
+}
+
 static int child_ends(void (*work)(void), int signal) {
     *shared = 0;
     fflush(stdout);
@@ -327,6 +342,7 @@ int main(int count, char **arguments) {
         STAGE(forget_translations);
         STAGE(lines_of_each);
         STAGE(cores_that_go);
+        STAGE(answers_to_one_that_went);
         kept *= 2;
         cell_leave();
         CHECK(cell_level() == 3 && kept == 1.5 * (2 << round));

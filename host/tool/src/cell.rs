@@ -16,7 +16,7 @@ use crate::{
     build,
     cli::{self, CellCommand, CellRun},
     exec,
-    failure::{Context as _, Result},
+    failure::{Context as _, Failure, Kind, Result},
     instances::Instances,
     out::Form,
     project::Project,
@@ -31,7 +31,7 @@ const LAUNCHER: &str = "/usr/bin/gyre-cell";
 /// As `gyre exec`; the launcher's own errors are on its error stream, with code 126 or 127.
 pub fn cell(arguments: &cli::Cell) -> Result<ExitCode> {
     match &arguments.command {
-        CellCommand::Run(run) => exec::exec(&launch(run)),
+        CellCommand::Run(wanted) => run(wanted),
         CellCommand::List(wanted) => list::list(&agent(&wanted.select)?, Form::from(wanted.json)),
         CellCommand::Revoke(wanted) => list::revoke(&agent(&wanted.select)?, &wanted.order, Form::from(wanted.json)),
         CellCommand::Pool(wanted) => list::pool(&agent(&wanted.select)?, &wanted.size, Form::from(wanted.json)),
@@ -63,6 +63,26 @@ pub fn provide(project: &Project, description: &mut Description) -> Result<()> {
         image.files.entry(LAUNCHER.into()).or_insert_with(|| launcher.clone());
     }
     Ok(())
+}
+
+/// Runs a program as a cell, if the instance that its tenant is in keeps memory for cells, or it needs none.
+fn run(wanted: &CellRun) -> Result<ExitCode> {
+    if !wanted.unleased {
+        let instances = Instances::find(&Project::find()?, wanted.select.machine.as_deref())?;
+        let (agent, _) = instances.of_tenant(&wanted.tenant)?;
+        agent.seats()?;
+    }
+    exec::exec(&launch(wanted)).map_err(|failure| of_launcher(failure, &wanted.tenant))
+}
+
+/// Says what to do if the launcher is not there.
+fn of_launcher(failure: Failure, tenant: &str) -> Failure {
+    if failure.kind != Kind::NotFound {
+        return failure;
+    }
+    let help = "`gyre run` puts it into images that are not `ready`, if the machine file has `[cells]`. Build it for \
+        others (cargo build --release --package gyre-cell --target x86_64-unknown-linux-musl) and put it there.";
+    Failure::with_help(format!("there is no launcher `{LAUNCHER}` in tenant `{tenant}`"), help).kind(Kind::NotFound)
 }
 
 /// The launcher's call in the tenant.
@@ -102,6 +122,16 @@ mod tests {
         let cli = cli::Cli::try_parse_from([&["gyre", "cell", "run"], words].concat()).unwrap();
         let cli::Command::Cell(cli::Cell { command: CellCommand::Run(run) }) = cli.command else { panic!("another") };
         launch(&run).command
+    }
+
+    #[test]
+    fn a_launcher_that_is_not_there_is_a_sentence_with_advice() {
+        let told = |kind| of_launcher(Failure::new("cannot start it").kind(kind), "gold");
+        let missing = told(Kind::NotFound);
+        assert_eq!(missing.kind, Kind::NotFound);
+        assert_eq!(missing.report.to_string(), "there is no launcher `/usr/bin/gyre-cell` in tenant `gold`");
+        assert!(missing.json().contains("`ready`"), "{}", missing.json());
+        assert_eq!(told(Kind::NotExecutable).report.to_string(), "cannot start it");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod hall;
 mod image;
 mod options;
 mod present;
+mod refusal;
 mod restart;
 mod segments;
 mod stack;

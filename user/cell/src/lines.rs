@@ -22,6 +22,14 @@ impl Lines {
         Self { first, count: count.min(LINES_MAX) as usize }
     }
 
+    /// Makes lines that nobody else has.
+    #[cfg(test)]
+    pub fn leaked(count: u32) -> Self {
+        let lines: Vec<_> = (0..count).map(|_| CallLine::default()).collect();
+        // SAFETY: they live to the end of the tests.
+        unsafe { Self::at(Box::leak(lines.into_boxed_slice()).as_mut_ptr(), count) }
+    }
+
     /// How many there are.
     pub fn count(self) -> usize {
         self.count
@@ -124,16 +132,10 @@ pub struct Answer {
 mod tests {
     use super::*;
 
-    fn lines() -> Vec<CallLine> {
-        (0..8).map(|_| CallLine::default()).collect()
-    }
-
     #[test]
     fn each_fiber_gets_its_own_answer_in_the_order_of_answering() {
-        let mut memory = lines();
-        let first = memory.as_mut_ptr();
-        // SAFETY: the lines live to the end of the test.
-        let mut calls = Calls::new(unsafe { Lines::at(first, 8) });
+        let mut calls = Calls::new(Lines::leaked(8));
+        let first = calls.lines.first;
         let places: Vec<_> = (0..8).map(|fiber| calls.send(fiber, &Call::default(), 3).unwrap()).collect();
         assert_eq!(calls.send(8, &Call::default(), 3), None);
         assert_eq!(calls.take(), None);

@@ -11,6 +11,15 @@ use crate::{
     memory::{Rights, Window},
 };
 
+/// Parts that the kernel wants back.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wanted {
+    /// Lots.
+    pub lots: u32,
+    /// Cores beside the first one, which each go by themselves ([`crate::runtime::Then::Go`]).
+    pub cores: u32,
+}
+
 /// The ground.
 pub trait Machine: Window {
     /// Nanoseconds on a clock that goes evenly.
@@ -51,8 +60,8 @@ pub trait Machine: Window {
     /// The kernel's.
     fn more(&mut self, bytes: u64, add: &mut dyn FnMut(u64)) -> Result<(), Errno>;
 
-    /// Lots that the kernel wants back, once for each order.
-    fn wanted_lots(&mut self) -> u32;
+    /// Parts that the kernel wants back, once for each order.
+    fn wanted(&mut self) -> Wanted;
 
     /// Gives a lot back that nobody uses.
     ///
@@ -107,7 +116,7 @@ pub trait Machine: Window {
         None
     }
 
-    /// The cores of the cell.
+    /// The cores that the cell began with.
     fn cores(&self) -> u32 {
         1
     }

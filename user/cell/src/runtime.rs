@@ -8,6 +8,9 @@
 //!
 //! Several cores: one of them at a time is in here, which the ground sees to ([`Runtime::enter`], [`Runtime::leave`]); the others run the program,
 //! wait for their turn, or rest. So nothing here is entered twice. The program's memory is read and written only where it is present.
+//!
+//! Cores that the kernel wants back go by themselves, each the next time that it is here ([`Runtime::or_go`]); the first one stays. The kernel tells
+//! all cores of its wish, so each comes: one that computes by an interrupt, one that rests by the end of its rest.
 
 use core::fmt::Write as _;
 
@@ -19,7 +22,7 @@ use crate::{
     frames::Contents,
     io::{Io, Rest},
     lines::Calls,
-    machine::Machine,
+    machine::{Machine, Wanted},
     memory::{Leaf, PAGE_BYTES, Rights, Space, page_down},
     signal::Signals,
     text::Line,
@@ -32,6 +35,8 @@ const PRESENT_MAX_BYTES: u64 = 16 << 20;
 
 /// The most cores of a cell.
 pub const CORES_MAX: usize = 8;
+/// The core that stays as long as the cell.
+const FIRST_CORE: usize = 0;
 
 /// The next deed of the ground after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +47,8 @@ pub enum Then {
     Rest(u64),
     /// No thread can: the core looks again soon; then [`Runtime::again`].
     Look,
+    /// The core goes to the kernel for good.
+    Go,
 }
 
 /// A runtime, of one core or several.
@@ -79,8 +86,10 @@ pub struct Runtime<M: Machine> {
     io: &'static mut dyn Io,
     calls: Calls,
     bell: Bell,
-    /// Lots that the kernel wants back and has not got yet.
-    owed_lots: u32,
+    /// Parts that the kernel wants back and has not got yet.
+    owed: Wanted,
+    /// Cores that have gone.
+    gone: u32,
 }
 
 /// Whether the kernel is to be told of new lines. Resting tells it too, so the bell is for cores that go on.
@@ -128,7 +137,8 @@ impl<M: Machine> Runtime<M> {
             io,
             calls,
             bell: Bell::Silent,
-            owed_lots: 0,
+            owed: Wanted::default(),
+            gone: 0,
         }
     }
 
@@ -138,13 +148,36 @@ impl<M: Machine> Runtime<M> {
         self.resting &= !(1 << core);
     }
 
-    /// The core that is here goes; answers one that rests, if there is work for it.
+    /// The last question of a core that is about to leave: [`Then::Go`] if the kernel wants it back. Its thread waits for its turn at another one.
+    pub fn or_go(&mut self, then: Then) -> Then {
+        if self.core == FIRST_CORE || self.owed.cores == 0 {
+            return then;
+        }
+        self.owed.cores -= 1;
+        self.gone += 1;
+        if then == Then::Run {
+            self.add(self.current);
+        }
+        // It may have counted on its rest to tell the kernel of new lines.
+        self.bell = Bell::Silent;
+        self.machine.bell();
+        Then::Go
+    }
+
+    /// Returns whether cores are left beside the one that is here, which leaves like this.
+    pub fn has_others(&self, then: Then) -> bool {
+        then == Then::Go || self.machine.cores().saturating_sub(self.gone) > 1
+    }
+
+    /// The core that is here leaves; answers one that rests, if there is work for it.
     pub fn leave(&mut self, then: Then) -> Option<usize> {
         self.running[self.core] = self.current;
         if matches!(then, Then::Rest(_)) {
             self.resting |= 1 << self.core;
         }
-        if self.ready == 0 || self.resting == 0 {
+        // One that goes may have been the only one that knew how long to rest.
+        let is_wanted = self.ready > 0 || then == Then::Go;
+        if !is_wanted || self.resting == 0 {
             return None;
         }
         let other = self.resting.trailing_zeros() as usize;
@@ -439,10 +472,12 @@ impl<M: Machine> Runtime<M> {
         if refused { Err(Errno::NOMEM) } else { Ok(()) }
     }
 
-    /// Gives back lots that the kernel wants, as far as they are free. The rest goes as soon as it is.
+    /// Hears what the kernel wants back, and gives lots, as far as they are free. The rest goes as soon as it is.
     pub fn give_back(&mut self) {
-        self.owed_lots = self.owed_lots.saturating_add(self.machine.wanted_lots());
-        while self.owed_lots > 0 {
+        let Wanted { lots, cores } = self.machine.wanted();
+        self.owed.lots = self.owed.lots.saturating_add(lots);
+        self.owed.cores = self.owed.cores.saturating_add(cores);
+        while self.owed.lots > 0 {
             let Some(lot) = self.space.frames.take_lot() else {
                 return;
             };
@@ -451,7 +486,7 @@ impl<M: Machine> Runtime<M> {
                 let _ = self.space.frames.add_lot(lot, 0, Contents::Old);
                 return;
             }
-            self.owed_lots -= 1;
+            self.owed.lots -= 1;
         }
     }
 
@@ -475,6 +510,9 @@ impl<M: Machine> Runtime<M> {
         self.machine.write_user(address, bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// More memory is asked for in steps of a lot.
 const MORE_BYTES: u64 = gyre_cell_abi::LOT_BYTES;

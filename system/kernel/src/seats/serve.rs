@@ -195,14 +195,19 @@ impl<'a> LineServer<'a> {
         }
     }
 
-    /// Tells a core that a line of it is answered; if it works meanwhile, one that idles is told too.
+    /// Tells a core that a line of it is answered; if it works meanwhile, or has gone, one that idles is told too, or all if none does: each may
+    /// have looked at the lines before the answer, and be about to idle.
     fn tell_of(&self, core: usize) {
         let Some(asker) = self.seat.stations.get(core) else { return };
         let is_busy = !asker.is_idle();
         asker.tell();
-        let idles = |other: &&Station| other.index != core && other.is_idle() && other.has_begun();
-        if is_busy && let Some(other) = self.seat.stations.iter().find(idles) {
-            other.tell();
+        if !is_busy {
+            return;
+        }
+        let others = || self.seat.stations.iter().filter(|other| other.index != core && other.has_begun());
+        match others().find(|other| other.is_idle()) {
+            Some(other) => other.tell(),
+            None => others().for_each(Station::tell),
         }
     }
 

@@ -3,6 +3,7 @@
 //! The first word says which part. A part that sees something wrong ends by a panic, so its words and its code differ from those outside.
 //!
 //! * `threads`, `signals`, `sleep`: fibers, their locks, handlers and times.
+//! * `rounds`, `compute`: threads that wait for each other, or make no call at all, until SIGUSR1 comes.
 //! * `memory`, `wrong`: mappings, heaps, and arguments that are refused.
 //! * `files`: reads in a row while positions and files change; it writes a file of its own in the folder for such files.
 //!
@@ -26,6 +27,8 @@ fn main() -> ExitCode {
     match what.as_str() {
         "threads" => threads(),
         "memory" => memory(),
+        "rounds" => rounds(),
+        "compute" => compute(),
         "signals" => signals(),
         "sleep" => sleep(),
         "wrong" => wrong(),
@@ -33,7 +36,9 @@ fn main() -> ExitCode {
         "read" => read(),
         "files" => files(),
         _ => {
-            eprintln!("gyre-cell-probe threads | memory | signals | sleep | wrong | files | null | read FILE COUNT");
+            eprintln!(
+                "gyre-cell-probe threads | rounds | compute | memory | signals | sleep | wrong | files | null | read FILE COUNT"
+            );
             return ExitCode::FAILURE;
         }
     }
@@ -142,8 +147,43 @@ fn stamp() -> u64 {
     gyre_cell::machine::privileged::stamp()
 }
 
-/// Threads that wait for each other at locks, conditions and barriers, some of them in the kernel.
+/// Threads that wait for each other; says what they did.
 fn threads() {
+    let (joined, sum) = together();
+    println!("joined {joined}");
+    println!("sum {sum}");
+}
+
+/// Does so again and again until a signal comes; says in how many rounds they did something else than in the first one.
+fn rounds() {
+    wait_for_signals();
+    let first = together();
+    println!("begins");
+    let mut others = 0;
+    while COME.load(Ordering::Relaxed) == 0 {
+        others += u32::from(together() != first);
+    }
+    println!("each round {first:?}, others {others}");
+}
+
+/// Two threads that compute until a signal comes.
+fn compute() {
+    static BEGUN: AtomicU32 = AtomicU32::new(0);
+    wait_for_signals();
+    let one = || {
+        if BEGUN.fetch_add(1, Ordering::Relaxed) == 1 {
+            println!("begins");
+        }
+        while COME.load(Ordering::Relaxed) == 0 {
+            std::hint::spin_loop();
+        }
+    };
+    let all: Vec<_> = (0..2).map(|_| thread::spawn(one)).collect();
+    println!("joined {}", all.into_iter().map(|thread| thread.join()).filter(Result::is_ok).count());
+}
+
+/// Threads that wait for each other at locks, conditions and barriers, some of them in the kernel; how many ended, and their sum.
+fn together() -> (usize, u32) {
     let sum = Arc::new((Mutex::new(0u32), Condvar::new()));
     let barrier = Arc::new(Barrier::new(8));
     let all: Vec<_> = (0..8)
@@ -166,8 +206,8 @@ fn threads() {
         done = sum.1.wait(done).expect("no thread fails");
     }
     drop(done);
-    println!("joined {}", all.into_iter().map(|thread| thread.join()).filter(Result::is_ok).count());
-    println!("sum {}", sum.0.lock().expect("no thread fails"));
+    let joined = all.into_iter().map(|thread| thread.join()).filter(Result::is_ok).count();
+    (joined, *sum.0.lock().expect("no thread fails"))
 }
 
 /// Memory that grows, shrinks and moves.
@@ -189,11 +229,17 @@ extern "C" fn count(_: i32) {
     COME.fetch_add(1, Ordering::Relaxed);
 }
 
+/// From here on each SIGUSR1 is counted.
+fn wait_for_signals() {
+    // SAFETY: the handler adds to a number.
+    unsafe { libc::signal(libc::SIGUSR1, count as *const () as usize) };
+}
+
 /// Signals to oneself, held back and let in.
 fn signals() {
-    // SAFETY: the handler adds to a number; masks live here.
+    wait_for_signals();
+    // SAFETY: masks live here.
     unsafe {
-        libc::signal(libc::SIGUSR1, count as *const () as usize);
         libc::raise(libc::SIGUSR1);
         println!("raised {}", COME.load(Ordering::Relaxed));
         let mut mask: libc::sigset_t = std::mem::zeroed();

@@ -17,12 +17,12 @@ use super::{
         Ahead as AheadName, Fibers, Frames as FramesName, Ground, Io as IoName, Options, Pager as PagerName, Parts,
     },
     present,
+    refusal::refused,
     segments::mmap,
 };
 use crate::{
     ahead::{Ahead, Doubling, Nothing},
     call::{card::OwnCard, disk::OwnDisk},
-    error::Errno,
     fiber::{Newest, RoundRobin, Scheduler},
     frames::{Buddy, Coloured, Frames},
     io::{Io, Poll, Wait},
@@ -130,7 +130,7 @@ fn lease(options: &Options) -> io::Result<PlainMemory> {
     let page = reserve(PAGE_BYTES)?;
     // Free from here on, and nothing is mapped until the kernel does.
     free(page, PAGE_BYTES);
-    let lease = Lease::take(options.cores, options.memory_bytes, page).map_err(refused)?;
+    let lease = Lease::take(options.cores, options.memory_bytes, page).map_err(|errno| refused(errno, options))?;
     Ok(PlainMemory { window: lease.window(), lots: Lots::Leased(lease) })
 }
 
@@ -192,26 +192,13 @@ pub fn privileged(options: &Options, start: Start, hall: &Hall) -> io::Result<In
     match unsafe { privileged::enter(&request) } {
         // SAFETY: this is the cell of the request; the loader has made both addresses.
         Ok(()) => unsafe { privileged::begin(runtime, start.entry, start.stack) },
-        Err(errno) => Err(refused(errno)),
+        Err(errno) => Err(refused(errno, options)),
     }
 }
 
 /// Returns whether an error of [`privileged`] says that the kernel has cells and the processor has none: then [`plain`] is the way.
 pub fn wants_plain(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EOPNOTSUPP)
-}
-
-const NO_CELLS: &str = "this kernel keeps no cores and memory for cells (--plain --unleased needs none)";
-
-fn refused(errno: Errno) -> io::Error {
-    match errno {
-        Errno::NOSYS => io::Error::new(io::ErrorKind::Unsupported, NO_CELLS),
-        Errno::ACCES => {
-            let why = "this launcher is none of the runtimes that the machine file allows";
-            io::Error::new(io::ErrorKind::PermissionDenied, why)
-        }
-        _ => io::Error::from_raw_os_error(errno.number()),
-    }
 }
 
 /// Reserves addresses.

@@ -3,13 +3,13 @@
 //! Words before `--` are options, those behind it the program and its arguments, whatever they look like. Each policy is chosen by its name
 //! ([`Pager`], [`Frames`], [`Fibers`], [`Io`], [`Ahead`]); a wrong name is answered with all that there are.
 //!
-//! * Sizes are whole lots of 2 MiB, with units.
+//! * Sizes are whole lots of 2 MiB, with units, as many as a cell has room for at most.
 //! * A wrong word is a sentence for the user, and nothing has begun.
 //! * Options that only one ground has (`--disk-file`, `--unleased`) are ignored on the other one.
 
 use std::{ffi::OsString, path::PathBuf};
 
-use gyre_cell_abi::LOT_BYTES;
+use gyre_cell_abi::{LOT_BYTES, LOTS_MAX};
 
 use crate::device::Name;
 
@@ -20,7 +20,7 @@ gyre-cell: starts an unmodified program in a cell
     gyre-cell [OPTIONS] -- PROGRAM [ARGUMENTS]
 
   --cores N           cores for itself (1)
-  --memory SIZE       memory for itself, for example 64M or '64 MiB' (64M)
+  --memory SIZE       memory for itself, for example 64M or '64 MiB' (64M); 512 MiB at most
   --pager NAME        demand, eager, keep or reuse (demand)
   --frames NAME       buddy or coloured (buddy)
   --fibers NAME       round-robin or newest (round-robin)
@@ -169,6 +169,9 @@ pub enum Crash {
     Restart,
 }
 
+/// The memory that a cell has room for.
+const MEMORY_MAX_BYTES: u64 = LOTS_MAX as u64 * LOT_BYTES;
+
 /// A size with its unit: bytes, K, M, G, or KiB, MiB, GiB.
 fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no size (for example 64M, '64 MiB')");
@@ -185,6 +188,9 @@ fn size(text: &str) -> Result<u64, String> {
     let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
     if bytes == 0 || !bytes.is_multiple_of(LOT_BYTES) {
         return Err(format!("`{text}` is not a multiple of 2 MiB"));
+    }
+    if bytes > MEMORY_MAX_BYTES {
+        return Err(format!("`{text}` is more than a cell can have: {} MiB", MEMORY_MAX_BYTES >> 20));
     }
     Ok(bytes)
 }
@@ -259,7 +265,7 @@ mod tests {
         assert_eq!(options.parts, Parts::Leased);
         assert_eq!((options.ground, options.pager, options.memory_bytes), (Ground::Plain, Pager::Keep, 128 << 20));
         assert_eq!(options.program, ["sort", "--pager", "x"]);
-        assert_eq!(size("64 MiB"), Ok(64 << 20));
+        assert_eq!(["64 MiB", "512M"].map(size), [Ok(64 << 20), Ok(512 << 20)]);
         let named = |path: &str, device| Some(Name { path: path.into(), device });
         let options = read("--disk /dev/d --card /dev/net0 --card-device 1 -- x").unwrap();
         assert_eq!((options.disk, options.card), (named("/dev/d", 0), named("/dev/net0", 1)));
@@ -273,6 +279,7 @@ mod tests {
             ("--pager lazy -- x", "`lazy` is none of: demand, eager, keep, reuse"),
             ("--memory 3K -- x", "2 MiB"),
             ("--memory 99999999999G -- x", "no size"),
+            ("--memory 514M -- x", "more than a cell can have: 512 MiB"),
             ("--cores 0 -- x", "no number of cores"),
             ("--fast -- x", "`--fast` is not known"),
         ] {

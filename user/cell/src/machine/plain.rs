@@ -26,7 +26,7 @@ pub use lease::Lease;
 pub use server::Shared;
 pub use traps::{begin, is_supported};
 
-use super::{Machine, raw};
+use super::{Machine, Wanted, raw};
 use crate::{
     error::Errno,
     fiber::Fiber,
@@ -195,12 +195,14 @@ impl Machine for Plain {
         }
     }
 
-    fn wanted_lots(&mut self) -> u32 {
-        match &mut self.memory.lots {
+    fn wanted(&mut self) -> Wanted {
+        let lots = match &mut self.memory.lots {
             Lots::Leased(lease) => lease.wanted_lots(),
             // Nobody takes a file's memory back.
             Lots::File(_) => 0,
-        }
+        };
+        // Cores went at once.
+        Wanted { lots, cores: 0 }
     }
 
     fn give_lot(&mut self, lot: u64) -> Result<(), Errno> {

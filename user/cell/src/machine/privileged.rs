@@ -26,7 +26,7 @@ pub use area::make as make_areas;
 pub use entry::{FAILED, begin, has_room};
 pub use exit::enter;
 
-use super::Machine;
+use super::{Machine, Wanted};
 use crate::{
     error::Errno,
     fiber::{Call, Fiber},
@@ -141,11 +141,9 @@ impl Privileged {
         // SAFETY: as in `page`; the kernel may append lots at each exit.
         let count = unsafe { (&raw const (*self.page).lots).read_volatile() };
         for index in self.lots..count {
-            // SAFETY: as above.
-            let list = unsafe { (&raw const (*self.page).lot_list).cast::<u64>() };
             if (index as usize) < gyre_cell_abi::LOTS_MAX {
-                // SAFETY: the index lies in the list.
-                add(unsafe { list.add(index as usize).read_volatile() });
+                // SAFETY: as above; the index lies in the list.
+                add(unsafe { (&raw const (*self.page).lot_list[index as usize]).read_volatile() });
             }
         }
         self.lots = count.max(self.lots);
@@ -289,12 +287,14 @@ impl Machine for Privileged {
         Ok(())
     }
 
-    fn wanted_lots(&mut self) -> u32 {
+    fn wanted(&mut self) -> Wanted {
         if self.page().asks.load(Ordering::Acquire) & asks::GIVE_BACK == 0 {
-            return 0;
+            return Wanted::default();
         }
         self.page().asks.fetch_and(!asks::GIVE_BACK, Ordering::AcqRel);
-        self.page().wanted_lots.load(Ordering::Acquire)
+        let [lots, cores] =
+            [&self.page().wanted_lots, &self.page().wanted_cores].map(|word| word.load(Ordering::Acquire));
+        Wanted { lots, cores }
     }
 
     fn give_lot(&mut self, lot: u64) -> Result<(), Errno> {

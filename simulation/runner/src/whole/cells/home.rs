@@ -41,6 +41,8 @@ pub const CLOSE: u64 = 4;
 pub const FAULT: i64 = -14;
 pub const BUSY: i64 = -16;
 const NO_MEMORY: i64 = -12;
+/// The error of who asks for what it cannot have, or gives what it has not.
+pub const INVALID: i64 = -22;
 /// The addresses of a page that is there from the beginning, and of one that comes by a question.
 pub const AT: u64 = 0x40_0000;
 pub const LATER: u64 = 0x40_1000;
@@ -259,6 +261,7 @@ async fn answer(home: &Home, seat: &Seat, memory: &CellMemory, (ask, later): (As
             }
             None => FAULT,
         },
+        Ask::GiveCore => INVALID,
         Ask::Fault(address) => later.filter(|_| address == LATER).map_or(FAULT, |page| {
             let shown = gyre_address_space::Shown { address, page: page.clone(), rights: MapFlags::WRITE };
             memory.pin(&shown, address).entry as i64

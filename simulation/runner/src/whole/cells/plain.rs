@@ -1,10 +1,13 @@
-//! Plain cells: processes with lots that they see as shared memory and a core that is kept for them, each killed at some step or not at all.
+//! Plain cells: processes with lots that they see as shared memory and up to two cores that are kept for them, each killed at some step or not
+//! at all.
+//!
+//! At a step that the seed chooses each gives a core back, if it has another one; somebody else can keep that core from then on.
 //!
 //! Real are the pool of leases, the memory of plain cells, an address space, and the cores that the engine keeps. [`live`] plays the process,
 //! [`keep`] the keeper, by the kernel's rules (`system/kernel/src/seats/plain`): the keeper moves all parts, and the end comes with the
 //! memory. Over the seeds a cell is killed at each step; afterwards [`Home::check`] finds every lot clear and every core free.
 
-use crate::whole::cells::home::{Home, clear};
+use crate::whole::cells::home::{Home, INVALID, clear};
 use crate::whole::cells::seat::{Ask, Phase, Seat};
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_address_space::{AddressSpace, Limits, LocalFlush, Move, SharedMemory};
@@ -14,6 +17,7 @@ use gyre_machine::PAGE_BYTES;
 use gyre_machine::random::Random;
 use gyre_message::{WaitQueue, sleep_ns};
 use gyre_object::Page;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +26,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub const CELLS: u16 = 3;
 /// Steps of one.
 const STEPS: usize = 7;
+/// Cores that one leases, if there are so many.
+const CORES: usize = 2;
 const PAGE: u64 = PAGE_BYTES as u64;
 const NO_LIMITS: Limits =
     Limits { mapped_bytes: u64::MAX, data_bytes: u64::MAX, stack_bytes: 8 << 20, locked_bytes: u64::MAX };
@@ -30,6 +36,8 @@ const NO_LIMITS: Limits =
 struct Plain {
     seat: Seat,
     memory: PlainMemory,
+    /// Its cores; the first one stays.
+    cores: RefCell<Vec<usize>>,
     end: Arc<End>,
 }
 
@@ -63,7 +71,9 @@ pub fn start(home: &Rc<Home>, seed: u64, number: u16) {
     let page = Page::zeroed().expect("there is memory");
     let lines = Lines::new(vec![page], Shape { cores: 1, lines: 0 });
     let memory = PlainMemory::new(lines, &space, &shared);
-    let plain = Rc::new(Plain { seat: Seat::new(number, activity), memory, end: end.clone() });
+    let cores = (0..CORES).map_while(|_| home.cores.borrow_mut().pop()).collect();
+    let cores = RefCell::new(cores);
+    let plain = Rc::new(Plain { seat: Seat::new(number, activity), memory, cores, end: end.clone() });
     let pause_ns = random.below(150_000);
     let engine = home.engine;
     engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, keep(home.clone(), plain.clone()));
@@ -87,10 +97,19 @@ async fn live(
 ) {
     let mut random = random;
     let mut window = 0;
+    let gives_core_at = random.below(STEPS as u64) as usize;
     for step in 0..STEPS {
         plain.end.step.store(step, Ordering::SeqCst);
         plain.end.changed.wake_all();
         sleep_ns(random.below(80_000)).await;
+        if step == gives_core_at {
+            let has_others = plain.cores.borrow().len() > 1;
+            assert_eq!(
+                ask(&plain, Ask::GiveCore).await,
+                if has_others { 0 } else { INVALID },
+                "a core beside the first"
+            );
+        }
         let place = |number: usize| window + plain.memory.lots().get(number).copied().unwrap_or(0);
         match step {
             0 => window = plain.memory.show(&space, 1).await.expect("there is room"),
@@ -132,10 +151,8 @@ async fn ask(plain: &Plain, ask: Ask) -> i64 {
 
 /// The keeper: moves all parts, and takes everything back at the end.
 async fn keep(home: Rc<Home>, plain: Rc<Plain>) {
-    let core = home.cores.borrow_mut().pop();
-    if let Some(core) = core {
-        home.engine.keep_cores(1 << core, plain.seat.activity).await.expect("nobody else has the core");
-    }
+    let cores = bits(&plain.cores.borrow());
+    home.engine.keep_cores(cores, plain.seat.activity).await.expect("nobody else has the cores");
     let news = || (plain.end.has_come.load(Ordering::SeqCst) || plain.seat.ask.get().is_some()).then_some(());
     loop {
         plain.end.changed.until(news).await;
@@ -151,15 +168,15 @@ async fn keep(home: Rc<Home>, plain: Rc<Plain>) {
                 0
             }),
             Some(Ask::Give(at)) => give(&home, &plain, at).await,
-            _ => -22,
+            Some(Ask::GiveCore) => give_core(&home, &plain).await,
+            _ => INVALID,
         };
         plain.seat.answer.set(Some(answer));
         plain.seat.changed.wake_all();
     }
-    if let Some(core) = core {
-        home.engine.give_cores(1 << core);
-        home.cores.borrow_mut().push(core);
-    }
+    let cores = plain.cores.take();
+    home.engine.give_cores(bits(&cores));
+    home.cores.borrow_mut().extend(cores);
     home.give(&plain.seat, plain.seat.leaving.take());
     for at in plain.memory.lots() {
         assert_eq!(give(&home, &plain, at).await, 0, "a lot that it has");
@@ -169,8 +186,26 @@ async fn keep(home: Rc<Home>, plain: Rc<Plain>) {
     home.over.set(home.over.get() + 1);
 }
 
+fn bits(cores: &[usize]) -> u64 {
+    cores.iter().fold(0, |all, core| all | 1 << core)
+}
+
+/// Gives the last core back, which somebody else can keep at once.
+async fn give_core(home: &Home, plain: &Plain) -> i64 {
+    if plain.cores.borrow().len() < 2 {
+        return INVALID;
+    }
+    let core = plain.cores.borrow_mut().pop().expect("it has two");
+    home.engine.give_cores(1 << core);
+    let kept = home.engine.keep_cores(1 << core, ActivityId::INFRASTRUCTURE).await;
+    kept.expect("a core that was given back is free");
+    home.engine.give_cores(1 << core);
+    home.cores.borrow_mut().push(core);
+    0
+}
+
 async fn give(home: &Home, plain: &Plain, at: u64) -> i64 {
-    let Some(lot) = plain.memory.take(at).await else { return -22 };
+    let Some(lot) = plain.memory.take(at).await else { return INVALID };
     clear(&lot, 1).await;
     home.give(&plain.seat, vec![lot]);
     0

@@ -17,6 +17,8 @@ pub enum Ask {
     Give(u64),
     /// The page of the process at an address.
     Fault(u64),
+    /// To give a core back, of a plain cell.
+    GiveCore,
 }
 
 /// How far a cell is.

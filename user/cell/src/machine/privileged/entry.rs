@@ -7,7 +7,8 @@
 //! * Code that the compiler makes may use vector registers, so these are saved before it is called.
 //!
 //! Each core has words of its own ([`super::area`]); one core at a time is in the runtime, by a lock that it does not hold while it rests.
-//! Before the lock is given up other cores forget translations that have changed.
+//! Before the lock is given up other cores forget translations that have changed. A core that the kernel wants back goes after that
+//! ([`Runtime::or_go`]).
 
 use core::{
     arch::{asm, global_asm},
@@ -247,8 +248,10 @@ pub unsafe fn begin(runtime: &'static mut Runtime<Privileged>, entry: u64, stack
     });
     RUNTIME.store(runtime, Ordering::Release);
     for core in 1..area::count() {
-        // It is refused if the kernel has taken the core back already: the program runs on fewer then.
-        start(core, gyre_cell_core as *const () as u64, area::of(core).stack_top());
+        // Without memory for it in the kernel the program runs on fewer.
+        if start(core, gyre_cell_core as *const () as u64, area::of(core).stack_top()) < 0 {
+            leave(exit::GIVE_CORE, [core as u64, 0]);
+        }
     }
     // SAFETY: the caller answers for both addresses. A program begins with rdx 0: no function to call at its end. Notices come from its first
     // instruction on, and never in the runtime.
@@ -295,7 +298,7 @@ fn take(core: usize) -> &'static mut Runtime<Privileged> {
 /// Gives it up; a core that rests is woken if there is work for it.
 fn give_up(runtime: &mut Runtime<Privileged>, then: Then) {
     let other = runtime.leave(then);
-    if runtime.machine.takes_flush() && area::count() > 1 {
+    if runtime.machine.takes_flush() && runtime.has_others(then) {
         leave(exit::FLUSH, [0; 2]);
     }
     IS_TAKEN.store(false, Ordering::Release);
@@ -315,6 +318,7 @@ fn work_by(step: impl FnOnce(&mut Runtime<Privileged>) -> Then, again: fn(&mut R
     while then != Then::Run {
         match then {
             Then::Rest(nanoseconds) => _ = leave(exit::IDLE, [nanoseconds, 0]),
+            Then::Go => go(core),
             _ => core::hint::spin_loop(),
         }
         then = within(core, again);
@@ -324,8 +328,16 @@ fn work_by(step: impl FnOnce(&mut Runtime<Privileged>) -> Then, again: fn(&mut R
 fn within(core: usize, step: impl FnOnce(&mut Runtime<Privileged>) -> Then) -> Then {
     let runtime = take(core);
     let then = step(runtime);
+    let then = runtime.or_go(then);
     give_up(runtime, then);
     then
+}
+
+/// Gives the core back. Nobody uses its stack and its words again.
+fn go(core: usize) -> ! {
+    loop {
+        leave(exit::GIVE_CORE, [core as u64, 0]);
+    }
 }
 
 extern "C" fn on_call() {
