@@ -15,9 +15,11 @@ pub mod broker;
 mod delays;
 mod divided;
 pub mod forecast;
+mod lines;
 mod look;
 pub mod machine;
 pub mod measure;
+mod numbers;
 pub mod options;
 mod policies;
 mod rest;
@@ -26,6 +28,7 @@ pub mod services;
 pub use broker::Broker;
 pub use machine::{Machine, Native};
 pub use options::{Options, chosen};
+pub use policies::window_ms;
 use services::{Making, Services};
 
 use std::{

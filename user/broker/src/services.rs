@@ -66,7 +66,7 @@ struct Division {
     law: Pota,
     /// Answers of each client at the end of the last window, and the number that it has in plans.
     before: BTreeMap<String, (u64, TenantId)>,
-    numbers: u16,
+    numbers: u64,
     /// The fractions before the broker moved any: what a client gets without a goal.
     began: BTreeMap<String, u32>,
 }
