@@ -421,6 +421,9 @@ pub struct Shown {
     pub broker: BrokerState,
     /// Times that it was started again.
     pub restarts: u32,
+    /// Why the agent ended the last one; empty if it ended none.
+    #[serde(default)]
+    pub ended_for: String,
     /// Its last report; nothing before its first window.
     pub report: Option<Report>,
 }

@@ -374,5 +374,5 @@ fn goals(tenants: &[Tenant], at: f64) -> Shown {
         tenants: tenants.iter().enumerate().map(of).collect(),
         ..Goals::default()
     };
-    Shown { goals, broker: goals::BrokerState::Runs, restarts: 0, report: Some(report) }
+    Shown { goals, broker: goals::BrokerState::Runs, report: Some(report), ..Shown::default() }
 }
