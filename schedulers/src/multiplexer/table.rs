@@ -68,6 +68,14 @@ impl CellPlan {
     pub(super) const NONE: CellPlan =
         CellPlan { id: 0, timing: Timing::BestEffort, cores: 0, period_ns: 1, active_ns: 1, phase_ns: 0, lends: false };
 
+    /// Thousandths of a core's time that it is promised, over all its cores.
+    #[must_use]
+    pub fn core_thousandths(&self) -> u32 {
+        let cores = u64::from(self.cores.count_ones());
+        let each = if self.timing == Timing::Dedicated { 1000 } else { self.promille().min(1000) };
+        u32::try_from(cores.saturating_mul(each)).unwrap_or(u32::MAX)
+    }
+
     /// Thousandths of its cores' time that its budget is, rounded up.
     fn promille(&self) -> u64 {
         self.active_ns.saturating_mul(1000).div_ceil(self.period_ns.max(1))

@@ -1,7 +1,8 @@
 //! The broker without its surroundings: looks, windows, plans. It knows no clock and no machine, so tests drive it.
 //!
 //! A part is one of what the top-level tenants have together. It becomes a weight at the processor, or at the link, such that the sum of their
-//! weights stays what it was: those who are no such tenants (groups, the system tenant, infrastructure) keep their shares.
+//! weights stays what it was: those who are no such tenants (groups, the system tenant, infrastructure) keep their shares, and so do cells in
+//! time ([`crate::celled`]).
 //!
 //! A tenant keeps its number from window to window, and no other one gets it ([`crate::numbers`]): policies know tenants by it.
 //!
@@ -19,6 +20,7 @@ use gyre_contract::{
 };
 
 use crate::{
+    celled::Celled,
     delays, divided,
     lines::{self, Seen},
     look::{self, Look},
@@ -73,6 +75,7 @@ pub struct Broker {
     began_ns: u64,
     seats: Vec<Seat>,
     numbers: Numbers,
+    celled: Celled,
     lines: Vec<Line>,
     report: Report,
     /// The resources that it divides.
@@ -93,6 +96,7 @@ impl Broker {
             last: goals.clone(),
             seats: Vec::new(),
             numbers: Numbers::default(),
+            celled: Celled::default(),
             lines: Vec::new(),
             report: Report {
                 policy: options.policy.name().into(),
@@ -124,7 +128,9 @@ impl Broker {
     /// Takes the totals of now; what has come since the last look belongs to the window.
     pub fn look(&mut self, goals: &Goals) {
         let measured = measure::all(&self.last, goals);
-        let is_planned = |tenant: &TenantGoal| !tenant.is_system && !tenant.is_grouped;
+        self.celled.look(goals, &measured);
+        let is_cell = |tenant: &TenantGoal| tenant.cell_thousandths.is_some();
+        let is_planned = |tenant: &TenantGoal| !tenant.is_system && !tenant.is_grouped && !is_cell(tenant);
         let all = || goals.tenants.iter().zip(&measured);
         let others: Vec<&Measured> =
             all().filter(|(tenant, _)| !is_planned(tenant)).map(|(_, measured)| measured).collect();
@@ -193,6 +199,7 @@ impl Broker {
         }
         let line = |((tenant, seat), parts)| self.line(tenant, seat, &Given { plan: &plan, parts, length_ns });
         self.lines = tenants.iter().zip(&seats).zip(parts.iter().copied()).map(line).collect();
+        self.lines.extend(self.celled.lines(&self.last, length_ns));
         self.wish(&tenants, &seats, &parts)
     }
 

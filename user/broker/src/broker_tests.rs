@@ -317,3 +317,19 @@ fn a_service_whose_batch_tenant_has_gone_takes_from_the_next_one() {
     let weight = |at: usize| divided::weight(&plant.goals.tenants[at], Resource::Cpu);
     assert!(weight(1) > weight(2), "{report:?}");
 }
+
+#[test]
+fn a_cell_in_time_keeps_its_weight_has_a_line_and_is_no_part_of_the_others_sums() {
+    let mut plant = Plant::new(response(100), [20_000, 80_000]);
+    let goal = plant.goals.tenants[1].goal;
+    let cell = TenantGoal { name: "cell".into(), share: 500_000, goal, ..plant.goals.tenants[2].clone() };
+    plant.goals.tenants.push(TenantGoal { cell_thousandths: Some(500), ..cell });
+    let mut broker = broker(BrokerPolicy::Threshold, &plant);
+    let report = plant.run(&mut broker, 20);
+    let line = report.lines.iter().find(|line| line.tenant == "cell").unwrap();
+    assert_eq!((line.held, line.part, line.is_met), (0.25, 0.25, None), "half of one of two cores: {line:?}");
+    assert!(line.why.contains("gyre set cell") && line.goal.contains("100 ms"), "{line:?}");
+    assert_eq!(plant.goals.tenants[3].at_cpu, None, "its weight stays");
+    assert!(report.lines.iter().filter(|line| line.tenant != "cell").map(|line| line.part).sum::<f64>() > 0.99);
+    assert_eq!(report.lines[0].is_met, Some(true), "{report:?}");
+}

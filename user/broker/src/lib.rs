@@ -7,13 +7,14 @@
 //! [`forecast`] plays the same broker in virtual time: who would meet its goal under a policy.
 //!
 //! It has no state that must survive: what tenants hold is the machine's, so after a failure the last allocation stays, and the next broker
-//! goes on from there. It allocates shares of the processor among the tenants that hang below no group, and the fractions of services among
-//! their clients ([`services`]).
+//! goes on from there. It allocates shares of the processor among the tenants that hang below no group and are no cell in time, and the
+//! fractions of services among their clients ([`services`]).
 //!
 //! Nothing that a tenant does stops it: a heartbeat is a number in a page, and a service is asked and answers, or is left alone.
 #![forbid(unsafe_code)]
 
 pub mod broker;
+pub mod celled;
 mod delays;
 mod divided;
 pub mod forecast;
