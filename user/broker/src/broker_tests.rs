@@ -1,3 +1,12 @@
+//! The broker beside plants in virtual time. Each plant tells goals as a kernel does, and makes the changes that the broker asks for.
+//!
+//! * [`Plant`]: a service whose answers take longer the less it holds, and batch work. [`Plant::run`] passes windows of a second.
+//! * [`Wire`]: two tenants on a link of 1 MB a second; PACORA divides it if the owner says so.
+//! * [`beat`]: tenants that count heartbeats, each with its own rate on the whole machine.
+//!
+//! Held are steps and bounds of each policy, refusals, restarts, tenants that go, cells in time. Laws themselves have tests in
+//! `gyre-broker`, with seeds.
+
 use gyre_contract::{
     catalogue,
     goals::{Answers, BUCKETS, Beats, BrokerPolicy, Divides, Goal as Owners, Measure, bucket_of},

@@ -1,4 +1,4 @@
-//! What a service says of its clients is its own claim. Here it is looked through before anything is computed with it.
+//! Claims of a service about its clients, which are looked through here before anything is computed with them.
 
 use std::collections::BTreeSet;
 
