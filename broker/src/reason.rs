@@ -176,12 +176,8 @@ impl Reason {
             Reason::AtBound { measured_ms } => {
                 write!(f, "its {measured_ms:.1} ms are out of the bounds, but nothing is left to move")
             }
-            Reason::Beside { service, measured_ms } => {
-                write!(
-                    f,
-                    "it stands beside the service of tenant {}, whose answers take {measured_ms:.1} ms",
-                    service.0
-                )
+            Reason::Beside { measured_ms, .. } => {
+                write!(f, "it stands beside a service whose answers take {measured_ms:.1} ms")
             }
             _ => Ok(()),
         }

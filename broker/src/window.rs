@@ -9,9 +9,9 @@ use core::ops::RangeInclusive;
 use crate::number::{positive, within};
 use crate::resource::{Parts, ResourceSet};
 
-/// Names a tenant.
+/// The number of a tenant: it keeps it from window to window, and no other one ever gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct TenantId(pub u16);
+pub struct TenantId(pub u64);
 
 /// The goal of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]

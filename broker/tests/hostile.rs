@@ -65,7 +65,7 @@ fn tenants(told: &[Told]) -> Vec<Tenant<'_>> {
     told.iter()
         .enumerate()
         .map(|(at, told)| Tenant {
-            id: TenantId(at as u16),
+            id: TenantId(at as u64),
             goal: told.goal,
             penalty: told.penalty,
             share: told.share,
@@ -187,7 +187,7 @@ fn beside(policy: &mut dyn Policy, at: u64, parts: &mut [Parts; 4], told: &Told,
         parts[..3].iter().map(|parts| (0..4).map(|beat| sample(parts[0], beat)).collect()).collect();
     let goal = Goal::Response { percentile: 90.0, target_ms: HONEST_TARGET_MS };
     let stream = |id: usize| Tenant {
-        id: TenantId(id as u16),
+        id: TenantId(id as u64),
         goal,
         penalty: 1.0,
         share: [0.25; 5],

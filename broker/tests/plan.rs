@@ -14,7 +14,7 @@ use rig::UNLIMITED;
 const ONE: Knob = Knob { tenant: TenantId(1), resource: Resource::Cpu };
 const TWO: Knob = Knob { tenant: TenantId(2), resource: Resource::Cpu };
 
-fn tenant<'a>(id: u16, share: f64, granted: f64) -> Tenant<'a> {
+fn tenant<'a>(id: u64, share: f64, granted: f64) -> Tenant<'a> {
     let (share, granted) = ([share; 5], [granted; 5]);
     Tenant { id: TenantId(id), share, limit: UNLIMITED, granted, ..Tenant::default() }
 }

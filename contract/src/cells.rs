@@ -9,7 +9,7 @@
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
-use gyre_schedulers::multiplexer::{self, CellPlan, FaultKind, table};
+use gyre_schedulers::multiplexer::{self, CellPlan, FaultKind, played, table};
 use serde::{Deserialize, Serialize};
 
 /// The moments at which a cell has its cores.
@@ -216,6 +216,8 @@ pub enum Why {
     },
     /// The kernel has no memory for it.
     NoRoom,
+    /// Its times are too short beside the longest period.
+    TooFine,
 }
 
 impl Why {
@@ -230,6 +232,7 @@ impl Why {
             FaultKind::Dedicated => Self::Dedicated,
             FaultKind::CoreFull { core, promille } => Self::CoreFull { core, promille },
             FaultKind::NotWhole { at_ns, got_ns } => Self::NotWhole { at_ns, got_ns },
+            FaultKind::TooFine => Self::TooFine,
         }
     }
 }
@@ -273,6 +276,12 @@ impl fmt::Display for Why {
                 got_ns / 1000
             ),
             Self::NoRoom => f.write_str("the kernel has no memory for it"),
+            Self::TooFine => write!(
+                f,
+                "its times are too short beside the longest period: two of those take more than {} changes, which is as far \
+                 as gangs that may block each other are looked through",
+                played::STEPS_MAX
+            ),
         }
     }
 }
@@ -307,6 +316,8 @@ mod tests {
         );
         let moment = text(Why::of(FaultKind::NotWhole { at_ns: 40_000_000, got_ns: 2_500_000 }));
         assert!(moment.contains("ends after 40000 us would have 2500 us"), "{moment}");
+        let fine = text(Why::of(FaultKind::TooFine));
+        assert!(fine.contains("too short") && fine.contains("20000 changes"), "{fine}");
         let all = Refusal { tenant: String::new(), why: Why::Busy }.to_string();
         assert!(all.starts_with("these cells cannot be"), "{all}");
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of [`Goals`].
-pub const GOALS_VERSION: u32 = 2;
+pub const GOALS_VERSION: u32 = 3;
 /// The version of [`BeatsPage`].
 pub const VERSION: u32 = 1;
 /// Counters of [`Buckets`].
@@ -296,6 +296,9 @@ pub struct TenantGoal {
     pub overload_delay_ns: Option<u64>,
     /// Connections that the controller has refused so far.
     pub overload_refused: u64,
+    /// Thousandths of a core that its cell in time is promised, over all its cores; nothing if it is no cell.
+    #[serde(default)]
+    pub cell_thousandths: Option<u32>,
 }
 
 /// Answers that the network path has counted.
@@ -421,6 +424,9 @@ pub struct Shown {
     pub broker: BrokerState,
     /// Times that it was started again.
     pub restarts: u32,
+    /// Why the agent ended the last one; empty if it ended none.
+    #[serde(default)]
+    pub ended_for: String,
     /// Its last report; nothing before its first window.
     pub report: Option<Report>,
 }

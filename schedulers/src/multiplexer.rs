@@ -4,7 +4,7 @@
 //! small [`Machine`] over them. So a late interrupt changes the moment at which a core looks, never the schedule that it finds.
 //!
 //! * [`table`]: cells with a timing, cores, period and budget; [`Table::check`] finds plans that cannot be, with the moment at which a period
-//!   is not whole.
+//!   is not whole: [`played`].
 //! * [`machine`]: earliest deadline first over bandwidth servers. A gang has all its cores or none.
 //! * [`epoch`]: a table with its logs and figures, which all cores share from its time on.
 //! * [`log`]: entries take effect a little later, at one time for all cores, also if one of them is late.
@@ -17,6 +17,7 @@ pub mod delays;
 pub mod epoch;
 pub mod log;
 pub mod machine;
+pub mod played;
 pub mod table;
 
 pub use delays::Delays;

@@ -69,7 +69,7 @@ impl Conference {
         let plan = decide(policy, &window);
         for tenant in 0..TENANTS {
             for resource in [Resource::Cpu, Resource::Link] {
-                let part = plan.part(TenantId(tenant as u16), resource);
+                let part = plan.part(TenantId(tenant as u64), resource);
                 self.parts[tenant][resource.index()] = part;
                 let most = &mut self.most[tenant][resource.index()];
                 *most = most.max(part);
@@ -108,7 +108,7 @@ impl Conference {
         };
         let seen = Observation { beats: samples.len() as u64, samples, ..Observation::default() };
         let (limit, granted) = (self.limits[tenant], self.parts[tenant]);
-        Tenant { id: TenantId(tenant as u16), goal, penalty, share: SHARE, limit, granted, seen }
+        Tenant { id: TenantId(tenant as u64), goal, penalty, share: SHARE, limit, granted, seen }
     }
 }
 

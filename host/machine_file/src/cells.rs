@@ -76,6 +76,7 @@ fn problem(raw: &raw::Cell, tenant: &str, why: Why) -> Problem {
         Why::Period => (time(&raw.period), "this period"),
         Why::Budget => (time(&raw.active), "this time"),
         Why::CoreFull { .. } => (time(&raw.active), "the one that is too much"),
+        Why::TooFine => (time(&raw.period), "too short beside the longest"),
         Why::NotWhole { .. } => (time(&raw.active), "cannot be kept in each period"),
         Why::NoCore | Why::NoSuchCore | Why::Dedicated | Why::NoCoreLeft => (raw.cores.span(), "these cores"),
         _ => (raw.timing.span(), "this cell"),

@@ -136,6 +136,7 @@ pub fn goals_of(machine: &Machine) -> Goals {
         goal: tenant.goal,
         share: tenant.share,
         at_cpu: tenant.entitlements.iter().find(|one| one.resource == Resource::Cpu).cloned(),
+        cell_thousandths: tenant.cell.map(|cell| cell.plan(0).core_thousandths()),
         ..TenantGoal::default()
     };
     Goals {

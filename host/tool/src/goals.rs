@@ -100,7 +100,9 @@ fn text(shown: &Shown) -> String {
         BrokerState::Starts => "the broker starts: everything stays as it is meanwhile".to_owned(),
     };
     let again = if shown.restarts > 0 { format!(", started again {} times", shown.restarts) } else { String::new() };
-    let mut text = format!("{state}{again}\n");
+    let hung =
+        if shown.ended_for.is_empty() { String::new() } else { format!("; the agent ended it: {}", shown.ended_for) };
+    let mut text = format!("{state}{again}{hung}\n");
     if shown.goals.unkept > 0 {
         text += &format!("{} promises were refused by a core's scheduler: it keeps those before\n", shown.goals.unkept);
     }
@@ -177,7 +179,8 @@ mod tests {
             link: Some(Held { used: 0.1, held: 0.4, part: 0.5, why: "it waits for it".into() }),
         };
         let report = Report { policy: "threshold".into(), is_dry_run: true, lines: vec![line], ..Report::default() };
-        let shown = Shown { broker: BrokerState::Runs, report: Some(report), ..Shown::default() };
+        let (restarts, ended_for) = (2, "it has said nothing for 31 s".into());
+        let shown = Shown { broker: BrokerState::Runs, restarts, ended_for, report: Some(report), ..Shown::default() };
         let text = text(&shown);
         for part in [
             "99 % in 200 ms",
@@ -189,6 +192,7 @@ mod tests {
             "holds 40.0 %, gets 50.0 %: it waits",
             "a delay of 80.0 ms",
             "dry run",
+            "runs, started again 2 times; the agent ended it: it has said nothing for 31 s",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

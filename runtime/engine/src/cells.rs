@@ -87,7 +87,7 @@ pub enum CellsError {
 }
 
 impl Engine {
-    /// Replaces all cells, by plans whose `id` is a top-level activity; the table holds from `margin_ns` after now. Returns when the table is
+    /// Replaces all cells, by plans whose `id` is a top-level activity; the table holds from `margin_ns` after its admission. Returns when it is
     /// admitted and on its way to all cores.
     ///
     /// # Errors
@@ -99,7 +99,9 @@ impl Engine {
             if current.as_ref().is_some_and(|epoch| !self.is_taken_up(epoch)) {
                 return Err(CellsError::Busy);
             }
-            let table = self.admit_cells(plans, asked_ns.saturating_add(margin_ns))?;
+            let mut table = self.admit_cells(plans)?;
+            // Admission may take longer than the margin.
+            table.from_ns = self.ns(gyre_machine::now()).saturating_add(margin_ns);
             let number = current.as_ref().map_or(1, |epoch| epoch.number.saturating_add(1));
             let epoch = Arc::new(Epoch::new(number, table, nudge));
             epoch.asked_ns.store(asked_ns, Ordering::Relaxed);
@@ -130,7 +132,7 @@ impl Engine {
         &self.cells.interrupts
     }
 
-    fn admit_cells(&self, plans: &[CellPlan], from_ns: u64) -> Result<Table, CellsError> {
+    fn admit_cells(&self, plans: &[CellPlan]) -> Result<Table, CellsError> {
         let open = self.open_cores();
         if let Some(plan) = plans.iter().find(|plan| u64::from(plan.cores) & !open != 0) {
             return Err(CellsError::NoSuchCore { cell: plan.id });
@@ -139,7 +141,7 @@ impl Engine {
         if let Some((_, plan)) = plans.iter().enumerate().find(|found| is_twice(*found)) {
             return Err(CellsError::Table(TableFault { cell: plan.id, kind: FaultKind::TooMany }));
         }
-        let table = Table::check_with_rest(plans, from_ns).map_err(CellsError::Table)?;
+        let table = Table::check_with_rest(plans, 0).map_err(CellsError::Table)?;
         let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores());
         if allowed & !u64::from(table.dedicated()) == 0 {
             return Err(CellsError::NoCoreLeft);

@@ -133,7 +133,15 @@ impl Machine {
         self.play(to_ns.max(self.now_ns), |read| log.entry(read, to_ns));
     }
 
+    /// Plays on to the next change that comes by itself.
+    pub(super) fn step(&mut self) {
+        self.pass(self.next_ns());
+        self.turn();
+        self.choose();
+    }
+
     /// Plays on without yields and wake-ups.
+    #[cfg(test)]
     pub(super) fn advance_alone(&mut self, to_ns: u64) {
         self.play(to_ns.max(self.now_ns), |_| None);
     }

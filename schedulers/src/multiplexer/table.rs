@@ -4,10 +4,10 @@
 //! and a phase that fit each other. Of each core a tenth stays for the kernel and for those who are no cell. Dedicated cells share with nobody.
 //!
 //! Cells that share cores, directly or through others, form a *component*; each component has a [`Machine`] of its own. A component whose
-//! budgets sum to at most one core's time is always kept, because it could run one cell after the other. Any other one is played for a second
-//! of virtual time, and each period of a time-triggered cell must be whole.
+//! budgets sum to at most one core's time is always kept, because it could run one cell after the other. Any other one is played in virtual
+//! time ([`super::played`]), and each period of a time-triggered cell must be whole.
 
-use super::Machine;
+use super::played::{STEPS_MAX, play};
 
 /// Cells of a table.
 pub const CELLS_MAX: usize = 16;
@@ -29,8 +29,6 @@ pub const REST: u32 = u32::MAX;
 pub const REST_PERIOD_NS: u64 = 100_000_000;
 /// Their budget in it, ns.
 pub const REST_ACTIVE_NS: u64 = 5_000_000;
-/// So much virtual time is played, ns.
-const PLAYED_NS: u64 = 1_000_000_000;
 
 /// The moments at which a cell has its cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +65,14 @@ pub struct CellPlan {
 impl CellPlan {
     pub(super) const NONE: CellPlan =
         CellPlan { id: 0, timing: Timing::BestEffort, cores: 0, period_ns: 1, active_ns: 1, phase_ns: 0, lends: false };
+
+    /// Thousandths of a core's time that it is promised, over all its cores.
+    #[must_use]
+    pub fn core_thousandths(&self) -> u32 {
+        let cores = u64::from(self.cores.count_ones());
+        let each = if self.timing == Timing::Dedicated { 1000 } else { self.promille().min(1000) };
+        u32::try_from(cores.saturating_mul(each)).unwrap_or(u32::MAX)
+    }
 
     /// Thousandths of its cores' time that its budget is, rounded up.
     fn promille(&self) -> u64 {
@@ -126,6 +132,8 @@ pub enum FaultKind {
         /// The time that it got in it, ns.
         got_ns: u64,
     },
+    /// Its times are so short beside the longest period that [`STEPS_MAX`] steps do not show whether all periods are whole.
+    TooFine,
 }
 
 /// Cells that run together on one machine from a moment on.
@@ -143,6 +151,13 @@ impl Table {
     /// # Errors
     /// The first [`TableFault`].
     pub fn check(plans: &[CellPlan], from_ns: u64) -> Result<Table, TableFault> {
+        let table = Table::of(plans, from_ns)?;
+        table.check_components()?;
+        Ok(table)
+    }
+
+    /// Makes a table of plans that fit their cores, as far as sums tell.
+    fn of(plans: &[CellPlan], from_ns: u64) -> Result<Table, TableFault> {
         let mut table = Table { cells: [CellPlan::NONE; CELLS_MAX], count: plans.len(), from_ns };
         for (place, plan) in plans.iter().enumerate() {
             let slot = table.cells.get_mut(place).ok_or(TableFault { cell: plan.id, kind: FaultKind::TooMany })?;
@@ -151,7 +166,6 @@ impl Table {
         }
         table.check_dedicated()?;
         table.check_cores()?;
-        table.check_components()?;
         Ok(table)
     }
 
@@ -161,7 +175,7 @@ impl Table {
     /// # Errors
     /// The first [`TableFault`]; its cell is one of `plans`.
     pub fn check_with_rest(plans: &[CellPlan], from_ns: u64) -> Result<Table, TableFault> {
-        let mut table = Table::check(plans, from_ns)?;
+        let mut table = Table::of(plans, from_ns)?;
         let mut done = 0u8;
         for core in 0..CORES_MAX {
             let members = table.component_of(core);
@@ -267,8 +281,9 @@ impl Table {
         Ok(())
     }
 
-    fn check_components(&self) -> Result<(), TableFault> {
-        let mut seen = 0u16;
+    /// Answers the steps that it took.
+    pub(super) fn check_components(&self) -> Result<u32, TableFault> {
+        let (mut seen, mut left) = (0u16, STEPS_MAX);
         for core in 0..CORES_MAX {
             let cells = self.component_of(core);
             if cells == 0 || cells & seen != 0 {
@@ -282,39 +297,10 @@ impl Table {
             }
             let promille = members().fold(0u64, |sum, (_, cell)| sum.saturating_add(cell.promille()));
             if promille > 1000 {
-                self.play(core)?;
+                left = play(self, core, left)?;
             }
         }
-        Ok(())
-    }
-
-    /// Plays a component with all its cells always at work, and finds the first period of a time-triggered cell that is not whole.
-    fn play(&self, core: usize) -> Result<(), TableFault> {
-        let start = Table { from_ns: 0, ..*self };
-        let mut machine = Machine::new(&start, core);
-        machine.wake_all();
-        let mut got_ns = [0u64; COMPONENT_MAX];
-        while machine.now_ns() < PLAYED_NS {
-            let (before, active) = (machine.now_ns(), machine.active_set());
-            machine.advance_alone(machine.next_ns());
-            let passed = machine.now_ns().saturating_sub(before);
-            for (place, got) in got_ns.iter_mut().enumerate() {
-                let Some(cell) = machine.plan(place).filter(|cell| cell.timing == Timing::TimeTriggered) else {
-                    continue;
-                };
-                *got = got.saturating_add(if active >> place & 1 == 1 { passed } else { 0 });
-                let since = machine.now_ns().checked_sub(cell.phase_ns);
-                if since.is_none_or(|since| since % cell.period_ns != 0) {
-                    continue;
-                }
-                if since != Some(0) && *got < cell.active_ns {
-                    let kind = FaultKind::NotWhole { at_ns: machine.now_ns(), got_ns: *got };
-                    return Err(TableFault { cell: cell.id, kind });
-                }
-                *got = 0;
-            }
-        }
-        Ok(())
+        Ok(STEPS_MAX.saturating_sub(left))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Random tables under random moments of looking: replicas agree, gangs are whole, admitted periods are whole.
 
 use super::log::ENTRIES;
+use super::played::STEPS_MAX;
 use super::table::{CORE_PROMILLE_MAX, CORES_MAX};
 use super::*;
 use proptest::prelude::*;
@@ -179,6 +180,54 @@ fn gangs_that_block_each_other_are_refused_with_the_moment() {
     // Less of it is kept.
     let gangs = [0b011, 0b110, 0b101].map(|cores| plan(u32::from(cores), Timing::TimeTriggered, cores, 10, 3));
     assert!(Table::check(&gangs, 0).is_ok());
+}
+
+/// Three gangs of which each two share a core, with so many ms in each 4 s.
+fn slow_gangs(active_ms: u64) -> [CellPlan; 3] {
+    [0b011, 0b110, 0b101].map(|cores| plan(u32::from(cores), Timing::TimeTriggered, cores, 4_000, active_ms))
+}
+
+#[test]
+fn periods_longer_than_a_second_are_looked_through_too() {
+    let whole = |plans: &[CellPlan]| Table::check(plans, 0).map(|_| ()).map_err(|fault| (fault.cell, fault.kind));
+    let fault = FaultKind::NotWhole { at_ns: 4_000 * MS, got_ns: 800 * MS };
+    assert_eq!(whole(&slow_gangs(1_600)), Err((0b101, fault)));
+    assert_eq!(whole(&slow_gangs(1_200)), Ok(()));
+    assert!(Table::check_with_rest(&slow_gangs(1_600), 0).is_err());
+    // The second period is the first one that is not whole.
+    let late = CellPlan { phase_ns: 3_900 * MS, ..slow_gangs(1_600)[2] };
+    let fault = whole(&[slow_gangs(1_600)[0], slow_gangs(1_600)[1], late]).unwrap_err();
+    assert!(matches!(fault.1, FaultKind::NotWhole { at_ns, .. } if at_ns > 4_000 * MS), "{fault:?}");
+    // More than one core's time together, and yet each period is whole.
+    let halves = [1, 2].map(|cores| plan(u32::from(cores), Timing::TimeTriggered, cores, 4_000, 2_000));
+    let beside = plan(3, Timing::BestEffort, 0b11, 100, 5);
+    assert_eq!(whole(&[halves[0], halves[1], beside]), Ok(()));
+}
+
+/// Seven gangs on eight cores, each of which shares a core with the next one.
+fn chain(period_ms: u64, active_us: u64) -> Vec<CellPlan> {
+    let active_ns = active_us * 1_000;
+    let gang = |at: u32| CellPlan {
+        active_ns,
+        phase_ns: u64::from(at) * 137_000,
+        ..plan(at, Timing::TimeTriggered, 0b11 << at, period_ms, 0)
+    };
+    (0..7).map(gang).collect()
+}
+
+#[test]
+fn a_table_is_looked_through_in_a_bounded_number_of_steps() {
+    let steps = |plans: &[CellPlan]| Table::check(plans, 0).and_then(|table| table.check_components());
+    let short = steps(&chain(1, 200)).unwrap();
+    assert!((5_000..=STEPS_MAX).contains(&short), "{short} steps for the shortest periods");
+    let slow = plan(9, Timing::TimeTriggered, 0b11, 10_000, 100);
+    let beside = |fine: CellPlan| steps(&[&chain(10_000, 2_000_000)[1..6], &[slow, fine]].concat());
+    let fine = |period_ms: u64| CellPlan { active_ns: MS / 10, ..plan(8, Timing::TimeTriggered, 0b1, period_ms, 0) };
+    assert_eq!(beside(fine(1)), Err(TableFault { cell: 8, kind: FaultKind::TooFine }));
+    assert!(beside(fine(10)).unwrap() <= STEPS_MAX);
+    // A budget that is filled again and again, while others leave it time, makes steps, too.
+    let greedy = CellPlan { active_ns: MS / 10, ..plan(8, Timing::BestEffort, 0b1, 10_000, 0) };
+    assert_eq!(beside(greedy), Err(TableFault { cell: 8, kind: FaultKind::TooFine }));
 }
 
 #[test]

@@ -79,8 +79,8 @@ fn change(base: &Base, wish: &Request) -> Result<(), Refusal> {
     base.engine.set_cells(&plans, MARGIN_NS).map(|_| ()).map_err(|error| explain(base, error))
 }
 
-/// The cells that are there, without those of activities that have ended.
-fn present(engine: &Engine) -> Vec<CellPlan> {
+/// The cells that are there, by top-level activity, without those of activities that have ended.
+pub fn present(engine: &Engine) -> Vec<CellPlan> {
     let Some(epoch) = engine.cells() else { return Vec::new() };
     let exists = |plan: &&CellPlan| plan.id != REST && engine.accounts().activities.exists(ActivityId(plan.id));
     epoch.table.cells().iter().filter(exists).copied().collect()

@@ -1,6 +1,7 @@
 //! Goals: a page of heartbeats for any program, and all goals with their measures for the system tenant.
 
 use crate::beats::BeatPage;
+use crate::cells_in_time;
 use crate::kernel::Kernel;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -16,6 +17,7 @@ use gyre_linux::time::monotonic_ns;
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Page;
+use gyre_schedulers::multiplexer::CellPlan;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The gate of frames to the network card.
@@ -82,6 +84,8 @@ fn all(kernel: &Kernel) -> Goals {
     let table = kernel.promises.table();
     let machine = kernel.base.machine;
     let activity = |index: usize| kernel.base.activities.get(index).copied();
+    let cells = cells_in_time::present(kernel.base.engine);
+    let cell_of = |activity: ActivityId| cells.iter().find(|cell| cell.id == activity.0);
     let tenants = kernel.base.roll.present().filter_map(|(index, tenant)| Some((index, tenant, activity(index)?)));
     let tenants = tenants.map(|(index, tenant, activity)| TenantGoal {
         name: tenant.name.clone(),
@@ -98,6 +102,7 @@ fn all(kernel: &Kernel) -> Goals {
         link_bytes: sum(kernel, activity, link_bytes),
         overload_delay_ns: kernel.network.and_then(|network| network.net.overload_delay_of(activity)),
         overload_refused: refused(kernel, activity),
+        cell_thousandths: cell_of(activity).map(CellPlan::core_thousandths),
     });
     Goals {
         version: GOALS_VERSION,

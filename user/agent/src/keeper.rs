@@ -6,24 +6,28 @@
 //! * The policy is the owner's last wish, else that of the machine file, else the one that the goals ask for. Without goals there is none.
 //! * An end that nobody wanted counts as a restart, and the next process comes after a second.
 //! * `kill` in a wish ends it as a failure would.
+//! * A broker that says nothing for ten windows and half a minute hangs ([`watch`]): it is ended, which counts as a restart.
+
+mod watch;
 
 use std::{
     io::{self, BufRead as _, BufReader},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use gyre_broker_program::{Options, chosen};
+use gyre_broker_program::{Options, chosen, window_ms};
 use gyre_contract::goals::{BrokerPolicy, BrokerState, BrokerWish, Report, Shown};
 
 use crate::source::Source;
+use watch::{Patience, Watch};
 
 /// Time between two looks for goals while no broker runs.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Time after the end of a broker that nobody wanted to end.
 const REST: Duration = Duration::from_secs(1);
-/// A thread's stack: it reads lines.
+/// A thread's stack: it reads lines, or looks at a clock.
 const STACK_BYTES: usize = 128 << 10;
 
 /// See the module.
@@ -31,6 +35,7 @@ pub struct Keeper {
     source: Arc<dyn Source>,
     /// This program's file, and words before those of the broker.
     program: Vec<String>,
+    patience: Patience,
     state: Mutex<State>,
 }
 
@@ -45,27 +50,36 @@ struct State {
     is_resting: bool,
     restarts: u32,
     report: Option<Report>,
+    watch: Watch,
+    /// Why this program ended the last one; empty if it ended none.
+    ended_for: String,
 }
 
 impl Keeper {
     /// Makes a keeper that starts `program` with the broker's options behind its words.
     #[must_use]
     pub fn new(source: Arc<dyn Source>, program: Vec<String>) -> Arc<Keeper> {
-        Arc::new(Keeper { source, program, state: Mutex::default() })
+        Keeper::patient(source, program, Patience::default())
     }
 
-    /// Begins to keep it, in a thread of its own; without one there is no broker.
+    fn patient(source: Arc<dyn Source>, program: Vec<String>, patience: Patience) -> Arc<Keeper> {
+        Arc::new(Keeper { source, program, patience, state: Mutex::default() })
+    }
+
+    /// Begins to keep it, in two threads of its own; without them there is no broker, or none that is watched.
     pub fn start(self: &Arc<Self>) {
-        let keeper = self.clone();
-        let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || keeper.keep());
+        for work in [Keeper::keep, Keeper::watch] {
+            let keeper = self.clone();
+            let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(&keeper));
+        }
     }
 
     fn keep(&self) {
         loop {
             match self.wanted() {
                 None => std::thread::sleep(LOOK_EVERY),
-                Some(options) => {
-                    if let Err(error) = self.run(&options) {
+                Some((options, window)) => {
+                    if let Err(error) = self.run(&options, window) {
                         eprintln!("agent: the broker does not start: {error}");
                     }
                     self.rest();
@@ -74,21 +88,38 @@ impl Keeper {
         }
     }
 
-    /// Returns the options of the broker that is wanted; `None` if none is.
-    fn wanted(&self) -> Option<Options> {
+    /// Ends each broker that hangs; for ever.
+    fn watch(&self) {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(self.patience.look);
+            let passed = last.elapsed();
+            last = Instant::now();
+            let mut state = self.state();
+            let silent = state.child.is_some().then(|| state.watch.pass(passed, &self.patience)).flatten();
+            if let Some(silent) = silent {
+                state.end_for(format!("it has said nothing for {} s", silent.as_secs()));
+            }
+        }
+    }
+
+    /// Returns the options of the broker that is wanted, and its window; `None` if none is.
+    fn wanted(&self) -> Option<(Options, Duration)> {
         let (policy, is_dry_run) = {
             let state = self.state();
             (state.policy, state.is_dry_run)
         };
-        let policy = match policy {
-            Some(policy) => policy,
-            None => chosen(&self.source.goals().ok()?),
-        };
-        (policy != BrokerPolicy::Off).then_some(Options { policy, is_dry_run })
+        if policy == Some(BrokerPolicy::Off) {
+            return None;
+        }
+        let goals = self.source.goals().ok()?;
+        let policy = policy.unwrap_or_else(|| chosen(&goals));
+        let window = Duration::from_millis(window_ms(&goals.broker, policy));
+        (policy != BrokerPolicy::Off).then_some((Options { policy, is_dry_run }, window))
     }
 
-    /// Runs a broker until it ends.
-    fn run(&self, options: &Options) -> io::Result<()> {
+    /// Runs a broker with such windows until it ends.
+    fn run(&self, options: &Options, window: Duration) -> io::Result<()> {
         let (program, words) = self.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(words).args(options.words()).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -97,16 +128,22 @@ impl Keeper {
         {
             let mut state = self.state();
             state.is_unwanted = false;
+            state.watch.begin(window);
             state.child = Some(child);
         }
         for line in lines.into_iter().flat_map(BufReader::lines) {
             // A line that is cut by the broker's end is not the last word.
             if let Some(report) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
-                self.state().report = Some(report);
+                let mut state = self.state();
+                state.watch.hear();
+                state.report = Some(report);
             }
         }
-        let child = self.state().child.take();
-        child.map_or(Ok(()), |mut child| child.wait().map(drop))
+        let Some(mut child) = self.state().child.take() else { return Ok(()) };
+        // Nobody reads it any more, also if it has only closed its output.
+        let killed = child.kill();
+        child.wait()?;
+        killed
     }
 
     /// Waits after an end that nobody wanted.
@@ -151,11 +188,23 @@ impl Keeper {
             (_, Some(_)) => BrokerState::Runs,
             (_, None) => BrokerState::Starts,
         };
-        Ok(Shown { goals, broker, restarts: state.restarts, report: state.report.clone() })
+        let State { restarts, report, ended_for, .. } = &*state;
+        Ok(Shown { goals, broker, restarts: *restarts, ended_for: ended_for.clone(), report: report.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Ends a broker that hangs; what it allocated stays.
+    fn end_for(&mut self, why: String) {
+        eprintln!("agent: the broker hangs and is ended: {why}");
+        self.ended_for = why;
+        if let Some(Err(error)) = self.child.as_mut().map(Child::kill) {
+            eprintln!("agent: the broker cannot be ended: {error}");
+        }
     }
 }
 
@@ -168,7 +217,7 @@ mod tests {
     };
 
     use gyre_contract::{
-        goals::{Aim, Goal, Goals, Measure, TenantGoal},
+        goals::{Aim, Broker, Goal, Goals, Measure, TenantGoal},
         monitor::Snapshot,
         native::Change,
         promise::Together,
@@ -203,11 +252,16 @@ mod tests {
     }
 
     fn keeper(script: &str) -> Arc<Keeper> {
+        patient(script, Patience { least: Duration::from_secs(3600), ..Patience::default() })
+    }
+
+    fn patient(script: &str, patience: Patience) -> Arc<Keeper> {
         let goal = Goal { aim: Aim::Rate(1000), measure: Measure::Either, penalty: 1 };
         let gold = TenantGoal { name: "gold".into(), goal: Some(goal), ..TenantGoal::default() };
-        let goals = Goals { tenants: vec![gold], ..Goals::default() };
+        let broker = Broker { window_ms: 20, ..Broker::default() };
+        let goals = Goals { broker, tenants: vec![gold], ..Goals::default() };
         let program = ["sh", "-c", script, "broker"].map(str::to_owned).to_vec();
-        Keeper::new(Arc::new(Aimed(Mutex::new(goals))), program)
+        Keeper::patient(Arc::new(Aimed(Mutex::new(goals))), program, patience)
     }
 
     fn until(keeper: &Keeper, mut what: impl FnMut(&Shown) -> bool) -> Shown {
@@ -262,5 +316,18 @@ mod tests {
         assert_eq!(other.restarts, 0);
         keeper.wish(&BrokerWish { policy: Some(BrokerPolicy::Off), ..BrokerWish::default() }).unwrap();
         until(&keeper, |shown| shown.broker == BrokerState::Off && shown.report.is_none());
+    }
+
+    #[test]
+    fn a_broker_that_hangs_is_ended_and_started_again_and_its_last_report_stays() {
+        // Ten windows of 20 ms are shorter.
+        let patience = Patience { look: Duration::from_millis(50), least: Duration::from_millis(500) };
+        let keeper = patient(STAYS, patience);
+        keeper.start();
+        let again = until(&keeper, |shown| shown.restarts >= 2 && shown.report.is_some());
+        assert!(again.ended_for.contains("has said nothing"), "{again:?}");
+        assert_eq!(policy_of(&again), "pota", "the last report stays");
+        keeper.wish(&BrokerWish { policy: Some(BrokerPolicy::Off), ..BrokerWish::default() }).unwrap();
+        until(&keeper, |shown| shown.broker == BrokerState::Off);
     }
 }

@@ -1,7 +1,10 @@
 //! The broker without its surroundings: looks, windows, plans. It knows no clock and no machine, so tests drive it.
 //!
 //! A part is one of what the top-level tenants have together. It becomes a weight at the processor, or at the link, such that the sum of their
-//! weights stays what it was: those who are no such tenants (groups, the system tenant, infrastructure) keep their shares.
+//! weights stays what it was: those who are no such tenants (groups, the system tenant, infrastructure) keep their shares, and so do cells in
+//! time ([`crate::celled`]).
+//!
+//! A tenant keeps its number from window to window, and no other one gets it ([`crate::numbers`]): policies know tenants by it.
 //!
 //! [`Broker::look`] adds what came since the last look to the window; [`Broker::decide`] ends the window and returns the change that its plan
 //! needs; [`Broker::report`] says what became of it. The holdings of tenants are read anew at each look, so a change that was refused, or
@@ -17,16 +20,17 @@ use gyre_contract::{
 };
 
 use crate::{
+    celled::Celled,
     delays, divided,
+    lines::{self, Seen},
     look::{self, Look},
     measure::{self, Measured},
+    numbers::Numbers,
     options::Options,
-    policies::{Hosted, usual_window_ms},
+    policies::{Hosted, window_ms},
     rest,
 };
 
-/// The part of a rate at which the goal counts as met: counting by windows is off by a beat at either end.
-const RATE_MET: f64 = 0.98;
 /// How much granted parts vary for policies that learn from variation.
 const VARIATION: f64 = 0.04;
 /// A tenant whose percentile is above this part of its deadline has no time to spare.
@@ -34,6 +38,7 @@ const SPARE: f64 = 0.6;
 
 /// A tenant of the plan, with what was measured in this window.
 struct Seat {
+    id: TenantId,
     name: String,
     aim: Option<Aim>,
     penalty: f64,
@@ -69,6 +74,8 @@ pub struct Broker {
     last: Goals,
     began_ns: u64,
     seats: Vec<Seat>,
+    numbers: Numbers,
+    celled: Celled,
     lines: Vec<Line>,
     report: Report,
     /// The resources that it divides.
@@ -88,6 +95,8 @@ impl Broker {
             began_ns: goals.now_ns,
             last: goals.clone(),
             seats: Vec::new(),
+            numbers: Numbers::default(),
+            celled: Celled::default(),
             lines: Vec::new(),
             report: Report {
                 policy: options.policy.name().into(),
@@ -102,10 +111,13 @@ impl Broker {
     /// Returns the time of a window, ms.
     #[must_use]
     pub fn window_ms(&self) -> u64 {
-        match self.settings.window_ms {
-            0 => usual_window_ms(self.options.policy).into(),
-            ms => ms.into(),
-        }
+        window_ms(&self.settings, self.options.policy)
+    }
+
+    /// Returns the moment of the last look, ns of the machine's clock.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.last.now_ns
     }
 
     /// Returns the names of all tenants but the system's.
@@ -116,7 +128,9 @@ impl Broker {
     /// Takes the totals of now; what has come since the last look belongs to the window.
     pub fn look(&mut self, goals: &Goals) {
         let measured = measure::all(&self.last, goals);
-        let is_planned = |tenant: &TenantGoal| !tenant.is_system && !tenant.is_grouped;
+        self.celled.look(goals, &measured);
+        let is_cell = |tenant: &TenantGoal| tenant.cell_thousandths.is_some();
+        let is_planned = |tenant: &TenantGoal| !tenant.is_system && !tenant.is_grouped && !is_cell(tenant);
         let all = || goals.tenants.iter().zip(&measured);
         let others: Vec<&Measured> =
             all().filter(|(tenant, _)| !is_planned(tenant)).map(|(_, measured)| measured).collect();
@@ -130,11 +144,14 @@ impl Broker {
         let whole = per(&|resource| sum(divided::share, resource));
         let held = per(&|resource| sum(divided::weight, resource));
         let planned = goals.tenants.iter().zip(&measured).filter(|(tenant, _)| is_planned(tenant));
+        let names = planned.clone().map(|(tenant, _)| tenant.name.as_str());
+        let ids = self.numbers.of(names);
         let mut before = std::mem::take(&mut self.seats);
         self.seats = planned
-            .map(|(tenant, measured)| {
-                let at = before.iter().position(|seat| seat.name == tenant.name);
-                let mut seat = at.map_or_else(|| Seat::new(&tenant.name), |at| before.swap_remove(at));
+            .zip(ids)
+            .map(|((tenant, measured), id)| {
+                let at = before.iter().position(|seat| seat.id == id);
+                let mut seat = at.map_or_else(|| Seat::new(&tenant.name, id), |at| before.swap_remove(at));
                 seat.aim = measure::aim(tenant);
                 seat.penalty = tenant.goal.map_or(1.0, |goal| goal.penalty.into());
                 let of_whole = |weight: u32, whole: &Parts, resource: Resource| {
@@ -161,8 +178,7 @@ impl Broker {
         let length_ns = now_ns.saturating_sub(self.began_ns);
         let seats = std::mem::take(&mut self.seats);
         let divided = self.divided;
-        let tenant = |(id, seat)| Seat::tenant(seat, TenantId(id), divided);
-        let tenants: Vec<Tenant<'_>> = (0u16..).zip(&seats).map(tenant).collect();
+        let tenants: Vec<Tenant<'_>> = seats.iter().map(|seat| seat.tenant(divided)).collect();
         let window = Window { now_ns, length_ns, movable: divided, tenants: &tenants };
         self.report.windows += 1;
         self.report.at_ns = now_ns;
@@ -183,32 +199,19 @@ impl Broker {
         }
         let line = |((tenant, seat), parts)| self.line(tenant, seat, &Given { plan: &plan, parts, length_ns });
         self.lines = tenants.iter().zip(&seats).zip(parts.iter().copied()).map(line).collect();
+        self.lines.extend(self.celled.lines(&self.last, length_ns));
         self.wish(&tenants, &seats, &parts)
     }
 
     fn line(&self, tenant: &Tenant<'_>, seat: &Seat, given: &Given<'_>) -> Line {
-        let seconds = given.length_ns.max(1) as f64 / 1e9;
-        let measured = &seat.measured;
-        let rate_per_s = measured.beats as f64 / seconds;
-        let percentile_ms = measured.percentile_ms(seat.thousandths());
-        let capacity = f64::from(self.last.cores) * self.last.cycles_per_second as f64 * seconds;
+        let seen = Seen { tenant: &seat.name, aim: seat.aim, measured: &seat.measured };
         let cpu = Resource::Cpu.index();
         Line {
-            tenant: seat.name.clone(),
-            goal: seat.aim.map(|aim| aim.to_string()).unwrap_or_default(),
-            rate_per_s,
-            percentile_ms,
-            is_met: seat.aim.and_then(|aim| match aim {
-                Aim::Rate(beats) => Some(rate_per_s >= beats as f64 / 1e3 * RATE_MET),
-                Aim::Response { target_ns, .. } => percentile_ms.map(|ms| ms <= target_ns as f64 / 1e6),
-            }),
-            used: measured.cycles as f64 / capacity.max(1.0),
             held: seat.granted[cpu],
             part: given.parts[cpu],
             why: why(tenant, given, Resource::Cpu),
-            strange: measured.strange.clone(),
-            delay_ms: delays::delay_ms(&self.last, &seat.name, seat.aim, measured),
             link: self.divided.contains(Resource::Link).then(|| self.at_link(tenant, seat, given)),
+            ..lines::line(&self.last, given.length_ns, &seen)
         }
     }
 
@@ -230,7 +233,7 @@ impl Broker {
             return 1.0;
         };
         let turn = self.report.windows >> resource.index();
-        let is_more = (turn + u64::from(tenant.id.0)).is_multiple_of(2);
+        let is_more = turn.wrapping_add(tenant.id.0).is_multiple_of(2);
         let is_spare = tenant.seen.percentile_ms <= SPARE * deadline_ms;
         match (is_more, is_spare) {
             (true, _) => 1.0 + VARIATION,
@@ -296,8 +299,9 @@ impl Broker {
 }
 
 impl Seat {
-    fn new(name: &str) -> Seat {
+    fn new(name: &str, id: TenantId) -> Seat {
         Seat {
+            id,
             name: name.into(),
             aim: None,
             penalty: 1.0,
@@ -310,11 +314,7 @@ impl Seat {
         }
     }
 
-    fn thousandths(&self) -> u16 {
-        measure::thousandths(self.aim)
-    }
-
-    fn tenant(&self, id: TenantId, divided: ResourceSet) -> Tenant<'_> {
+    fn tenant(&self, divided: ResourceSet) -> Tenant<'_> {
         let goal = match self.aim {
             None => Goal::None,
             Some(Aim::Rate(beats)) => Goal::Rate { per_s: beats as f64 / 1e3 },
@@ -322,12 +322,12 @@ impl Seat {
                 Goal::Response { percentile: f64::from(thousandths) / 10.0, target_ms: target_ns as f64 / 1e6 }
             }
         };
-        let percentile_ms = self.measured.percentile_ms(self.thousandths()).unwrap_or(f64::NAN);
+        let percentile_ms = self.measured.percentile_ms(measure::thousandths(self.aim)).unwrap_or(f64::NAN);
         let used = divided::parts(divided, |resource| {
             divided::used(&self.measured, resource) / self.available[resource.index()].max(1.0)
         });
         let seen = Observation { beats: self.measured.beats, percentile_ms, used, samples: &self.samples };
-        let Seat { share, limit, granted, .. } = *self;
+        let Seat { id, share, limit, granted, .. } = *self;
         Tenant { id, goal, penalty: self.penalty, share, limit, granted, seen }
     }
 }

@@ -1,3 +1,12 @@
+//! The broker beside plants in virtual time. Each plant tells goals as a kernel does, and makes the changes that the broker asks for.
+//!
+//! * [`Plant`]: a service whose answers take longer the less it holds, and batch work. [`Plant::run`] passes windows of a second.
+//! * [`Wire`]: two tenants on a link of 1 MB a second; PACORA divides it if the owner says so.
+//! * [`beat`]: tenants that count heartbeats, each with its own rate on the whole machine.
+//!
+//! Held are steps and bounds of each policy, refusals, restarts, tenants that go, cells in time. Laws themselves have tests in
+//! `gyre-broker`, with seeds.
+
 use gyre_contract::{
     catalogue,
     goals::{Answers, BUCKETS, Beats, BrokerPolicy, Divides, Goal as Owners, Measure, bucket_of},
@@ -261,4 +270,75 @@ fn the_link_stays_as_it_is_unless_the_owner_wants_it_divided() {
     let last = wire.run(20);
     assert!((wire.at_link() - 0.2).abs() < 1e-9, "{}", wire.at_link());
     assert!(last.lines.iter().all(|line| line.link.is_none()), "{last:?}");
+}
+
+/// Lets each of the tenants beat with what it holds; `whole` are the beats that each would make with the whole machine.
+fn beat(plant: &mut Plant, broker: &mut Broker, whole: &[(&str, f64)], windows: usize) -> Report {
+    let mut report = Report::default();
+    for _ in 0..windows {
+        let held = |tenant: &TenantGoal| f64::from(divided::weight(tenant, Resource::Cpu));
+        let tenants = &mut plant.goals.tenants;
+        let sum: f64 = tenants.iter().filter(|tenant| !tenant.is_system).map(held).sum();
+        for (name, whole) in whole {
+            let tenant = tenants.iter_mut().find(|tenant| tenant.name == *name).unwrap();
+            tenant.pages[0].beats += (whole * held(tenant) / sum) as u64;
+        }
+        plant.goals.now_ns += SECOND_NS;
+        broker.look(&plant.goals);
+        let wish = broker.decide();
+        wish.iter().for_each(|wish| plant.make(wish));
+        report = broker.report(wish.map(|_| Ok(1)));
+    }
+    report
+}
+
+/// Returns the rate that a tenant is thought to reach with the whole machine.
+fn whole_of(report: &Report, tenant: &str) -> f64 {
+    let why = &report.lines.iter().find(|line| line.tenant == tenant).unwrap().why;
+    let number = why.split("would give ").nth(1).and_then(|rest| rest.split([';', ' ']).next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{why}"))
+}
+
+#[test]
+fn what_was_learnt_of_a_tenant_stays_its_own_after_another_has_gone() {
+    let mut plant = Plant::new(Aim::Rate(100_000), [30_000, 70_000]);
+    let page = Beats { id: 1, name: "frames".into(), ..Beats::default() };
+    let goal = Owners { aim: Aim::Rate(30_000), measure: Measure::Either, penalty: 1 };
+    plant.goals.tenants[2].goal = Some(goal);
+    plant.goals.tenants[1..].iter_mut().for_each(|tenant| tenant.pages = vec![page.clone()]);
+    let mut broker = broker(BrokerPolicy::Pota, &plant);
+    let before = beat(&mut plant, &mut broker, &[("web", 900.0), ("batch", 60.0)], 40);
+    assert!(whole_of(&before, "batch") < 120.0 && whole_of(&before, "web") > 400.0, "{before:?}");
+    plant.goals.tenants.remove(1);
+    let after = beat(&mut plant, &mut broker, &[("batch", 60.0)], 1);
+    assert!((whole_of(&after, "batch") - whole_of(&before, "batch")).abs() < 10.0, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_service_whose_batch_tenant_has_gone_takes_from_the_next_one() {
+    let mut plant = Plant::new(response(60), [20_000, 50_000]);
+    let next = TenantGoal { name: "next".into(), share: 30_000, ..TenantGoal::default() };
+    plant.goals.tenants.push(next);
+    let mut broker = broker(BrokerPolicy::Threshold, &plant);
+    plant.run(&mut broker, 1);
+    plant.goals.tenants.remove(2);
+    let report = plant.run(&mut broker, 12);
+    let weight = |at: usize| divided::weight(&plant.goals.tenants[at], Resource::Cpu);
+    assert!(weight(1) > weight(2), "{report:?}");
+}
+
+#[test]
+fn a_cell_in_time_keeps_its_weight_has_a_line_and_is_no_part_of_the_others_sums() {
+    let mut plant = Plant::new(response(100), [20_000, 80_000]);
+    let goal = plant.goals.tenants[1].goal;
+    let cell = TenantGoal { name: "cell".into(), share: 500_000, goal, ..plant.goals.tenants[2].clone() };
+    plant.goals.tenants.push(TenantGoal { cell_thousandths: Some(500), ..cell });
+    let mut broker = broker(BrokerPolicy::Threshold, &plant);
+    let report = plant.run(&mut broker, 20);
+    let line = report.lines.iter().find(|line| line.tenant == "cell").unwrap();
+    assert_eq!((line.held, line.part, line.is_met), (0.25, 0.25, None), "half of one of two cores: {line:?}");
+    assert!(line.why.contains("gyre set cell") && line.goal.contains("100 ms"), "{line:?}");
+    assert_eq!(plant.goals.tenants[3].at_cpu, None, "its weight stays");
+    assert!(report.lines.iter().filter(|line| line.tenant != "cell").map(|line| line.part).sum::<f64>() > 0.99);
+    assert_eq!(report.lines[0].is_met, Some(true), "{report:?}");
 }

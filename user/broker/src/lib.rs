@@ -7,17 +7,22 @@
 //! [`forecast`] plays the same broker in virtual time: who would meet its goal under a policy.
 //!
 //! It has no state that must survive: what tenants hold is the machine's, so after a failure the last allocation stays, and the next broker
-//! goes on from there. It allocates shares of the processor among the tenants that hang below no group, and the fractions of services among
-//! their clients ([`services`]).
+//! goes on from there. It allocates shares of the processor among the tenants that hang below no group and are no cell in time, and the
+//! fractions of services among their clients ([`services`]).
+//!
+//! Nothing that a tenant does stops it: a heartbeat is a number in a page, and a service is asked and answers, or is left alone.
 #![forbid(unsafe_code)]
 
 pub mod broker;
+pub mod celled;
 mod delays;
 mod divided;
 pub mod forecast;
+mod lines;
 mod look;
 pub mod machine;
 pub mod measure;
+mod numbers;
 pub mod options;
 mod policies;
 mod rest;
@@ -26,6 +31,7 @@ pub mod services;
 pub use broker::Broker;
 pub use machine::{Machine, Native};
 pub use options::{Options, chosen};
+pub use policies::window_ms;
 use services::{Making, Services};
 
 use std::{
@@ -35,6 +41,8 @@ use std::{
 
 /// Looks in a window: a look gives a sample of responses beside what was granted meanwhile.
 const LOOKS: u32 = 4;
+/// Services have this part of a look's time for their answers, before the window ends.
+const ANSWERS: u32 = 2;
 
 /// Follows goals until the standard output is closed, which means that nobody wants it any more.
 ///
@@ -47,17 +55,21 @@ pub fn run(machine: &dyn Machine, options: &Options) -> io::Result<()> {
     let mut services = Services::default();
     let making = if options.is_dry_run { Making::DryRun } else { Making::Changes };
     let mut next = Instant::now();
+    // By the clock, not by pauses: the time of a look does not add up.
+    let until = |at: Instant| std::thread::sleep(at.saturating_duration_since(Instant::now()));
     loop {
-        for _ in 0..LOOKS {
-            // By the clock, not by pauses: the time of a look does not add up.
+        for look in 1..=LOOKS {
             next += pause;
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            if look == LOOKS {
+                until(next - pause / ANSWERS);
+                services.ask(broker.now_ns(), broker.tenants(), |tenant| machine.service(tenant));
+            }
+            until(next);
             broker.look(&machine.goals()?);
         }
         let wish = broker.decide();
         let answer = wish.filter(|_| !options.is_dry_run).map(|wish| machine.change(&wish)).transpose()?;
         let mut report = broker.report(answer);
-        services.find(broker.tenants(), |tenant| machine.service(tenant));
         report.lines.extend(services.decide(report.at_ns, window.as_nanos() as u64, making));
         let mut line = serde_json::to_string(&report)?;
         line.push('\n');

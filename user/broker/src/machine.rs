@@ -6,7 +6,7 @@ use gyre_contract::{
     goals::Goals,
     promise::{Answer, Together},
 };
-use gyre_services::client::Client;
+use gyre_services::inquiry::Inquiry;
 
 use crate::services::Service;
 
@@ -24,7 +24,7 @@ pub trait Machine {
     /// The kernel's error.
     fn change(&self, together: &Together) -> io::Result<Answer>;
 
-    /// Connects to the service of a tenant.
+    /// Connects to the service of a tenant; waits for nothing.
     ///
     /// # Errors
     /// `ConnectionRefused` if it has none.
@@ -45,6 +45,6 @@ impl Machine for Native {
     }
 
     fn service(&self, tenant: &str) -> io::Result<Box<dyn Service>> {
-        Ok(Box::new(Client::connect(tenant)?))
+        Ok(Box::new(Inquiry::connect(tenant)?))
     }
 }

@@ -34,6 +34,8 @@ pub enum Hosted {
 pub struct Pair {
     /// The goal that the law was made for, ms.
     target_ms: f64,
+    /// The batch tenant.
+    batch: TenantId,
     law: Threshold,
 }
 
@@ -69,24 +71,25 @@ impl Hosted {
     }
 }
 
-/// Puts each tenant with a new response time beside the tenant without a goal that holds most.
+/// Puts each tenant with a new response time, or without a batch tenant any more, beside the tenant without a goal that holds most.
 fn pair(pairs: &mut BTreeMap<TenantId, Pair>, settings: &Settings, window: &Window<'_>) {
+    let has_goal =
+        |id: &TenantId| window.tenants.iter().any(|one| one.id == *id && matches!(one.goal, Goal::Response { .. }));
+    pairs.retain(|id, _| has_goal(id));
     let cpu = Resource::Cpu.index();
-    let without = window.tenants.iter().filter(|tenant| tenant.goal == Goal::None);
-    let Some(batch) = without.max_by(|a, b| a.granted[cpu].total_cmp(&b.granted[cpu])) else {
+    let without = || window.tenants.iter().filter(|tenant| tenant.goal == Goal::None);
+    let Some(batch) = without().max_by(|a, b| a.granted[cpu].total_cmp(&b.granted[cpu])) else {
         return;
     };
     for tenant in window.tenants {
         let Goal::Response { target_ms, .. } = tenant.goal else { continue };
-        // Another goal begins anew; the same one keeps its last step.
-        if pairs.get(&tenant.id).is_none_or(|pair| pair.target_ms != target_ms) {
+        // Another goal begins anew; the same one beside the same tenant keeps its last step.
+        let stays = |pair: &Pair| pair.target_ms == target_ms && without().any(|one| one.id == pair.batch);
+        if !pairs.get(&tenant.id).is_some_and(stays) {
             let law = Threshold::new(tenant.id, batch.id, Resource::Cpu, bounds(settings, target_ms));
-            pairs.insert(tenant.id, Pair { target_ms, law });
+            pairs.insert(tenant.id, Pair { target_ms, batch: batch.id, law });
         }
     }
-    let has_goal =
-        |id: &TenantId| window.tenants.iter().any(|one| one.id == *id && matches!(one.goal, Goal::Response { .. }));
-    pairs.retain(|id, _| has_goal(id));
 }
 
 fn bounds(settings: &Settings, target_ms: f64) -> Bounds {
@@ -103,8 +106,16 @@ fn bounds(settings: &Settings, target_ms: f64) -> Bounds {
     }
 }
 
-/// The window that a policy was made for, ms.
-pub fn usual_window_ms(policy: BrokerPolicy) -> u32 {
+/// Returns the time of a window, ms: the owner's, else the one that the policy was made for.
+#[must_use]
+pub fn window_ms(settings: &Settings, policy: BrokerPolicy) -> u64 {
+    match settings.window_ms {
+        0 => usual_window_ms(policy).into(),
+        ms => ms.into(),
+    }
+}
+
+fn usual_window_ms(policy: BrokerPolicy) -> u32 {
     match policy {
         BrokerPolicy::Pota => 500,
         BrokerPolicy::Pacora | BrokerPolicy::Off | BrokerPolicy::Static => 1_000,

@@ -44,7 +44,7 @@ mod tests {
 
     const WINDOW_NS: u64 = 500_000_000;
 
-    fn tenant(id: u16, goal: Goal, share: f64, limit: f64) -> Tenant<'static> {
+    fn tenant(id: u64, goal: Goal, share: f64, limit: f64) -> Tenant<'static> {
         Tenant {
             id: TenantId(id),
             goal,

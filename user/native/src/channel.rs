@@ -12,6 +12,8 @@ use crate::call;
 
 /// Waits for connections.
 const LISTEN: i64 = 1;
+/// No call waits.
+const NONBLOCK: i64 = 2;
 
 /// Waits for connections under a name of this tenant. The name is free again once it is dropped.
 #[derive(Debug)]
@@ -88,6 +90,14 @@ impl Channel {
     /// `ConnectionRefused` if nobody does; `InvalidInput` for more pages than are granted; `WouldBlock` if too many wait.
     pub fn connect(name: &str, pages: u16) -> io::Result<Channel> {
         open(name, pages, 0).map(Channel)
+    }
+
+    /// As [`Channel::connect`], and no call waits: [`Channel::send`] and [`Channel::receive`] answer `WouldBlock` instead.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_without_waiting(name: &str, pages: u16) -> io::Result<Channel> {
+        open(name, pages, NONBLOCK).map(Channel)
     }
 
     /// Sends a message of up to 64 KiB whole; waits for room.

@@ -17,6 +17,7 @@ pub mod client;
 pub mod files;
 pub mod fractions;
 pub mod frames;
+pub mod inquiry;
 pub mod network;
 pub mod protocol;
 pub mod script;

@@ -26,6 +26,10 @@ impl Goals {
             BrokerState::Runs => format!("The broker runs{policy}."),
             BrokerState::Starts => format!("The broker starts again; everything stays as it is meanwhile{policy}."),
         };
+        let refused = report.and_then(|report| report.refused.as_ref());
+        let refused = refused.map(|why| format!(" The last change was refused: {why}."));
+        let hung = (!shown.ended_for.is_empty()).then(|| format!(" It hung and was ended: {}.", shown.ended_for));
+        let state = [Some(state), refused, hung].into_iter().flatten().collect();
         is_wanted.then(|| Goals { state, lines: report.map(|report| report.lines.clone()).unwrap_or_default() })
     }
 }
@@ -45,5 +49,12 @@ mod tests {
         let goals = Goals::of(&shown).unwrap();
         assert_eq!(goals.state, "The broker runs: policy pota, 3 changes in 9 windows.");
         assert_eq!(goals.lines[0].why, "it is late");
+        let report = Report { refused: Some("it is too much".into()), ..Report::default() };
+        let ended_for = "it has said nothing for 31 s".into();
+        let state = Goals::of(&Shown { ended_for, report: Some(report), ..shown }).unwrap().state;
+        assert!(
+            state.ends_with("refused: it is too much. It hung and was ended: it has said nothing for 31 s."),
+            "{state}"
+        );
     }
 }

@@ -361,6 +361,8 @@ fn goals(tenants: &[Tenant], at: f64) -> Shown {
         percentile_ms: Some(30.0),
         is_met: Some(true),
         why: "it keeps its time <b>easily</b>".into(),
+        link: Some(goals::Held { used: 0.1, held: 0.4, part: 0.5, why: "it waits for the link".into() }),
+        delay_ms: Some(80.0),
         ..goals::Line::default()
     };
     let report = goals::Report {
@@ -374,5 +376,5 @@ fn goals(tenants: &[Tenant], at: f64) -> Shown {
         tenants: tenants.iter().enumerate().map(of).collect(),
         ..Goals::default()
     };
-    Shown { goals, broker: goals::BrokerState::Runs, restarts: 0, report: Some(report) }
+    Shown { goals, broker: goals::BrokerState::Runs, report: Some(report), ..Shown::default() }
 }

@@ -77,6 +77,8 @@ fn the_page_of_a_machine_shows_three_tenants() {
     browser.shows("troubles", "bronze has ended with code 7");
     // A reason is a text, not markup.
     browser.shows("goals", "it keeps its time <b>easily</b>");
+    browser.shows("goals", "of the link it uses 10.0 %, holds 40.0 %, gets 50.0 %: it waits for the link");
+    browser.shows("goals", "its overload controller keeps a delay of 80.0 ms");
     browser.shows("sum", "✓ adds up");
     let colours = |scheme| {
         browser.open(&page.url("/machine/shop/"), WIDE, scheme);
@@ -156,7 +158,9 @@ fn the_page_of_a_tenant_shows_its_state_processes_log_events_goal_and_bill() {
     words.iter().for_each(|word| browser.shows("has", word));
     ["nginx", "computes"].iter().for_each(|word| browser.shows("processes", word));
     ["EUR", "user mode"].iter().for_each(|word| browser.shows("bill", word));
-    ["99 % in 50 ms", "✓ yes"].iter().for_each(|word| browser.shows("goal", word));
+    ["99 % in 50 ms", "✓ yes", "gets 50.0 %: it waits for the link", "a delay of 80.0 ms"]
+        .iter()
+        .for_each(|word| browser.shows("goal", word));
     machine.log("gold", "a line that came later");
     browser.until("document.getElementById('log').innerText.includes('a line that came later')");
     browser.until("(l => l.scrollHeight - l.scrollTop - l.clientHeight < 30)(document.getElementById('log'))");

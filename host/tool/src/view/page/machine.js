@@ -145,9 +145,12 @@ function goals(last) {
   const shown = last.goals, part = value => percent(value * 100);
   el("goals-card").hidden = !shown;
   el("goals-state").textContent = shown ? plain(shown.state) : "";
+  const uses = held => `uses ${part(held.used)}, holds ${part(held.held)}, gets ${part(held.part)}`;
+  const why = g => [g.why, g.link && `of the link it ${uses(g.link)}: ${g.link.why}`,
+    g.delay_ms !== null && `its overload controller keeps a delay of ${g.delay_ms.toFixed(1)} ms`, g.strange].filter(Boolean).join("; ");
   const met = g => [g.is_met === null ? "" : g.is_met ? "good" : "bad", g.is_met === null ? "" : g.is_met ? "✓" : "✗"];
   table("goals", [["", ["p2", "goal"], "measured", "met", ["p2", "uses"], ["p2", "holds"], ["p2", "gets"], ["left", "why"]],
-    ...(shown ? shown.lines : []).map(g => [link(tenantPage(g.tenant), g.tenant), ["p2", g.goal], `${g.rate_per_s.toFixed(1)}/s${g.percentile_ms === null ? "" : `, ${g.percentile_ms.toFixed(1)} ms`}`, met(g), ["p2", part(g.used)], ["p2", part(g.held)], ["p2", part(g.part)], ["wide", g.why + (g.strange ? `; ${g.strange}` : "")]])]);
+    ...(shown ? shown.lines : []).map(g => [link(tenantPage(g.tenant), g.tenant), ["p2", g.goal], `${g.rate_per_s.toFixed(1)}/s${g.percentile_ms === null ? "" : `, ${g.percentile_ms.toFixed(1)} ms`}`, met(g), ["p2", part(g.used)], ["p2", part(g.held)], ["p2", part(g.part)], ["wide", why(g)]])]);
 }
 
 function zones(last) {

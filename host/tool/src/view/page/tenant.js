@@ -88,7 +88,9 @@ function goal(f) {
     ["measured", `${g.rate_per_s.toFixed(1)}/s${g.percentile_ms === null ? "" : `, ${g.percentile_ms.toFixed(1)} ms`}`],
     ["met", g.is_met === null ? "" : make("b", g.is_met ? "good" : "bad", g.is_met ? "✓ yes" : "✗ no")],
     ["processor", `uses ${part(g.used)}, holds ${part(g.held)}, gets ${part(g.part)}`],
-    ["why", g.why], ["strange", g.strange],
+    ["why", g.why],
+    ["link", g.link ? `uses ${part(g.link.used)}, holds ${part(g.link.held)}, gets ${part(g.link.part)}: ${g.link.why}` : ""],
+    ["overload", g.delay_ms === null ? "" : `a delay of ${g.delay_ms.toFixed(1)} ms`], ["strange", g.strange],
   ]);
 }
 
