@@ -66,6 +66,7 @@ impl Lot {
             at -= 1;
         }
         self.set(node, order, 0);
+        self.empty(node, order);
         Some(self.start + ((node as u64 - (1 << (LOT_ORDER - order))) << order) * PAGE_BYTES)
     }
 
@@ -80,6 +81,11 @@ impl Lot {
             self.largest[2 * node] = order;
             self.largest[2 * node + 1] = order;
         }
+    }
+
+    /// A node that was free as a whole is taken: its halves may say that they are free, and parts of it may come back one by one.
+    fn empty(&mut self, node: usize, order: u8) {
+        (1..=order).for_each(|depth| self.largest[node << depth..(node + 1) << depth].fill(0));
     }
 
     fn set(&mut self, node: usize, order: u8, value: u8) {
@@ -229,6 +235,22 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_block_come_back_one_by_one_whatever_its_lot_was_before() {
+        for order in [4, LOT_ORDER] {
+            let mut buddy = with_lots(1);
+            let page = buddy.take(0, 0).unwrap();
+            buddy.give(page, 0);
+            let block = buddy.take_block(order, 0).unwrap();
+            let pages: Vec<_> = (0..1 << order).map(|page| block.physical + page * PAGE_BYTES).collect();
+            while buddy.take(0, 0).is_some() {}
+            buddy.give(pages[0], 0);
+            assert_eq!((buddy.take(1, 0), buddy.take(0, 0), buddy.take(0, 0)), (None, Some(pages[0]), None));
+            pages.iter().for_each(|page| buddy.give(*page, 0));
+            assert_eq!(buddy.take(order, 0), Some(block.physical));
+        }
+    }
+
+    #[test]
     fn pages_in_use_are_not_given_out() {
         let mut buddy = Box::<Buddy>::default();
         buddy.add(START, START + 5 * PAGE_BYTES).unwrap();
@@ -287,8 +309,12 @@ mod tests {
             let mut taken: Vec<(u64, u64, u8)> = vec![];
             for (order, pick) in steps {
                 if pick < 100 && !taken.is_empty() {
-                    let (start, _, order) = taken.swap_remove(usize::from(pick) % taken.len());
-                    buddy.give(start, order);
+                    let (start, end, whole) = taken.swap_remove(usize::from(pick) % taken.len());
+                    // Its first part comes back, the others later.
+                    let part = whole.saturating_sub(order % 3);
+                    buddy.give(start, part);
+                    let others = (start..end).step_by((PAGE_BYTES << part) as usize).skip(1);
+                    taken.extend(others.map(|start| (start, start + (PAGE_BYTES << part), part)));
                 } else if let Some(start) = buddy.take(order, 0) {
                     let end = start + (PAGE_BYTES << order);
                     prop_assert!(start.is_multiple_of(PAGE_BYTES << order));

@@ -1,3 +1,5 @@
+mod model;
+
 use super::*;
 use crate::{
     frames::Buddy,
@@ -40,6 +42,19 @@ impl Cell {
     fn place(&self, address: u64) -> u64 {
         let leaf = self.space.table.walk(&self.memory, address).unwrap();
         leaf.physical + address % leaf.size.bytes()
+    }
+
+    /// The frames of the tables: the root, and those below it.
+    fn tables(&self) -> Vec<u64> {
+        const PRESENT_OR_LARGE: u64 = 0x81;
+        let entries = |table: u64| (0..512).map(move |index| self.memory.read(table + index * 8));
+        let below = |level: &[u64]| -> Vec<u64> {
+            let tables = level.iter().flat_map(|table| entries(*table)).filter(|entry| entry & PRESENT_OR_LARGE == 1);
+            tables.map(|entry| entry & 0x000f_ffff_ffff_f000).collect()
+        };
+        let root = vec![self.space.table.root()];
+        let levels = std::iter::successors(Some(root), |level| Some(below(level)));
+        levels.take(4).flatten().collect()
     }
 
     fn map(&mut self, bytes: u64) -> u64 {
