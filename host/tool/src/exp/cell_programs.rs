@@ -35,7 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "cell-programs",
     title: "Instructions of programs in cells, beside Linux",
     paper: "XOS, Fig. 4",
-    shows: "Unmodified programs run in cells, and those that ask the kernel for much gain.",
+    shows: "Unmodified programs run in cells; those that ask the kernel for much lose.",
     run,
 };
 

@@ -43,7 +43,7 @@ pub struct Options {
     pub cores: u32,
     /// Bytes, whole lots.
     pub memory_bytes: u64,
-    /// Names of policies: pager, frames, fibers, io.
+    /// When pages become present, and whether they go again.
     pub pager: Pager,
     /// The allocator.
     pub frames: Frames,

@@ -12,7 +12,7 @@ const PAGES: u64 = 2048;
 const SMALL: Arena = Arena { end: ARENA.mappings + PAGES * PAGE_BYTES, ..ARENA };
 const PAGERS: [&dyn Pager; 4] = [&Demand, &Eager, &Keep, &Reuse];
 
-/// What a program does. Places are pages of the mappings.
+/// A deed of a program. Places are pages of the mappings.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Map { pages: u64, rights: Rights },
