@@ -6,6 +6,8 @@ mod coloured;
 pub use buddy::Buddy;
 pub use coloured::Coloured;
 
+use crate::memory::PAGE_BYTES;
+
 /// The largest block: 64 MiB, as an order (pages, as a power of two).
 pub const ORDER_MAX: u8 = 14;
 
@@ -23,8 +25,17 @@ pub enum Contents {
 pub struct Block {
     /// Its physical address.
     pub physical: u64,
+    /// Its size: pages, as a power of two.
+    pub order: u8,
     /// Its bytes.
     pub contents: Contents,
+}
+
+impl Block {
+    /// The number of its bytes.
+    pub fn bytes(&self) -> u64 {
+        PAGE_BYTES << self.order
+    }
 }
 
 /// The frames that a cell holds and does not use.
@@ -32,7 +43,10 @@ pub trait Frames {
     /// Takes a block of `1 << order` pages for an address, which a policy may look at.
     fn take_block(&mut self, order: u8, address: u64) -> Option<Block>;
 
-    /// Takes such a block, whatever lies in it; returns its physical address.
+    /// Takes a block of at most `1 << order` pages for pages in a row from an address on; smaller if that costs less than to look for more.
+    fn take_up_to(&mut self, order: u8, address: u64) -> Option<Block>;
+
+    /// Takes a block of a size, whatever lies in it; returns its physical address.
     fn take(&mut self, order: u8, address: u64) -> Option<u64> {
         self.take_block(order, address).map(|block| block.physical)
     }

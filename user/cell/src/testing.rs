@@ -15,6 +15,8 @@ pub struct Memory {
     words: Vec<u64>,
     /// The changes that the runtime told.
     pub changes: Vec<(u64, Change)>,
+    /// The ranges that it cleared: physical address and bytes.
+    pub clears: Vec<(u64, u64)>,
 }
 
 impl Memory {
@@ -22,7 +24,7 @@ impl Memory {
     pub fn with_lots(lots: u64) -> (Self, Box<Buddy>) {
         let mut frames = Box::<Buddy>::default();
         (0..lots).for_each(|lot| frames.add_lot(START + lot * LOT_BYTES, 0, Contents::Old).unwrap());
-        (Self { words: vec![0x5a5a_5a5a; (lots * LOT_BYTES / 8) as usize], changes: vec![] }, frames)
+        (Self { words: vec![0x5a5a_5a5a; (lots * LOT_BYTES / 8) as usize], changes: vec![], clears: vec![] }, frames)
     }
 
     /// Makes an empty root table.
@@ -45,6 +47,7 @@ impl Window for Memory {
     fn clear(&mut self, physical: u64, bytes: u64) {
         let start = ((physical - START) / 8) as usize;
         self.words[start..start + (bytes / 8) as usize].fill(0);
+        self.clears.push((physical, bytes));
     }
 
     fn changed(&mut self, address: u64, change: Change) {

@@ -49,7 +49,7 @@ impl Lot {
 
     fn take_block(&mut self, order: u8) -> Option<Block> {
         let physical = self.take(order)?;
-        Some(Block { physical, contents: self.use_block(physical, order) })
+        Some(Block { physical, order, contents: self.use_block(physical, order) })
     }
 
     fn take(&mut self, order: u8) -> Option<u64> {
@@ -66,6 +66,7 @@ impl Lot {
             at -= 1;
         }
         self.set(node, order, 0);
+        self.empty(node, order);
         Some(self.start + ((node as u64 - (1 << (LOT_ORDER - order))) << order) * PAGE_BYTES)
     }
 
@@ -80,6 +81,11 @@ impl Lot {
             self.largest[2 * node] = order;
             self.largest[2 * node + 1] = order;
         }
+    }
+
+    /// A node that was free as a whole is taken: its halves may say that they are free, and parts of it may come back one by one.
+    fn empty(&mut self, node: usize, order: u8) {
+        (1..=order).for_each(|depth| self.largest[node << depth..(node + 1) << depth].fill(0));
     }
 
     fn set(&mut self, node: usize, order: u8, value: u8) {
@@ -120,15 +126,20 @@ impl Buddy {
         (physical - self.lots[at].start < LOT_BYTES).then_some(at)
     }
 
-    fn take_small(&mut self, order: u8) -> Option<Block> {
+    /// Finds the lot for small blocks: the recent one, if it has a block of this order.
+    fn lot_with(&mut self, order: u8) -> Option<&mut Lot> {
         if self.lots().get(self.recent).is_none_or(|lot| lot.largest() <= order) {
             self.recent = self.lots().iter().position(|lot| lot.largest() > order)?;
         }
-        self.lots[self.recent].take_block(order)
+        self.lots.get_mut(self.recent)
+    }
+
+    fn take_small(&mut self, order: u8) -> Option<Block> {
+        self.lot_with(order)?.take_block(order)
     }
 
     /// Takes a run of free lots at a multiple of its size.
-    fn take_run(&mut self, order: u8) -> Option<Block> {
+    fn take_lots(&mut self, order: u8) -> Option<Block> {
         let (bytes, lots) = (PAGE_BYTES << order, 1 << (order - LOT_ORDER));
         let is_run = |run: &[Lot]| {
             let start = run.first().map_or(1, |lot| lot.start);
@@ -142,7 +153,7 @@ impl Buddy {
             let is_old = lot.take_block(LOT_ORDER).is_none_or(|block| block.contents == Contents::Old);
             contents = if is_old { Contents::Old } else { contents };
         }
-        Some(Block { physical: self.lots[at].start, contents })
+        Some(Block { physical: self.lots[at].start, order, contents })
     }
 }
 
@@ -150,10 +161,18 @@ impl Frames for Buddy {
     fn take_block(&mut self, order: u8, _: u64) -> Option<Block> {
         let block = match order {
             0..=LOT_ORDER => self.take_small(order),
-            order if order <= ORDER_MAX => self.take_run(order),
+            order if order <= ORDER_MAX => self.take_lots(order),
             _ => None,
         }?;
-        self.free_bytes -= PAGE_BYTES << order;
+        self.free_bytes -= block.bytes();
+        Some(block)
+    }
+
+    /// The largest block of the lot that is used at present, up to the order.
+    fn take_up_to(&mut self, order: u8, _: u64) -> Option<Block> {
+        let lot = self.lot_with(0)?;
+        let block = lot.take_block(order.min(lot.largest() - 1))?;
+        self.free_bytes -= block.bytes();
         Some(block)
     }
 
@@ -229,6 +248,37 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_block_come_back_one_by_one_whatever_its_lot_was_before() {
+        for order in [4, LOT_ORDER] {
+            let mut buddy = with_lots(1);
+            let page = buddy.take(0, 0).unwrap();
+            buddy.give(page, 0);
+            let block = buddy.take_block(order, 0).unwrap();
+            let pages: Vec<_> = (0..1 << order).map(|page| block.physical + page * PAGE_BYTES).collect();
+            while buddy.take(0, 0).is_some() {}
+            buddy.give(pages[0], 0);
+            assert_eq!((buddy.take(1, 0), buddy.take(0, 0), buddy.take(0, 0)), (None, Some(pages[0]), None));
+            pages.iter().for_each(|page| buddy.give(*page, 0));
+            assert_eq!(buddy.take(order, 0), Some(block.physical));
+        }
+    }
+
+    #[test]
+    fn of_pages_in_a_row_one_lot_gives_its_largest_block() {
+        let mut buddy = with_lots(2);
+        let pages: Vec<_> = (0..512).map(|_| buddy.take(0, 0).unwrap()).collect();
+        let given = pages.iter().enumerate().filter(|(number, _)| number % 2 == 0 || *number < 16);
+        given.for_each(|(_, page)| buddy.give(*page, 0));
+        let orders: Vec<_> = (0..3).map(|_| buddy.take_up_to(6, 0).unwrap().order).collect();
+        assert_eq!(orders, [4, 0, 0]);
+        while buddy.lots[0].largest() > 0 {
+            assert_eq!(buddy.take_up_to(6, 0).unwrap().bytes(), PAGE_BYTES);
+        }
+        assert_eq!(buddy.take_up_to(6, 0).unwrap().order, 6);
+        assert_eq!(buddy.free_bytes(), LOT_BYTES - (PAGE_BYTES << 6));
+    }
+
+    #[test]
     fn pages_in_use_are_not_given_out() {
         let mut buddy = Box::<Buddy>::default();
         buddy.add(START, START + 5 * PAGE_BYTES).unwrap();
@@ -287,9 +337,16 @@ mod tests {
             let mut taken: Vec<(u64, u64, u8)> = vec![];
             for (order, pick) in steps {
                 if pick < 100 && !taken.is_empty() {
-                    let (start, _, order) = taken.swap_remove(usize::from(pick) % taken.len());
-                    buddy.give(start, order);
-                } else if let Some(start) = buddy.take(order, 0) {
+                    let (start, end, whole) = taken.swap_remove(usize::from(pick) % taken.len());
+                    // Its first part comes back, the others later.
+                    let part = whole.saturating_sub(order % 3);
+                    buddy.give(start, part);
+                    let others = (start..end).step_by((PAGE_BYTES << part) as usize).skip(1);
+                    taken.extend(others.map(|start| (start, start + (PAGE_BYTES << part), part)));
+                    continue;
+                }
+                let block = if pick.is_multiple_of(2) { buddy.take_block(order, 0) } else { buddy.take_up_to(order, 0) };
+                if let Some(Block { physical: start, order, .. }) = block {
                     let end = start + (PAGE_BYTES << order);
                     prop_assert!(start.is_multiple_of(PAGE_BYTES << order));
                     prop_assert!(taken.iter().all(|other| end <= other.0 || other.1 <= start));

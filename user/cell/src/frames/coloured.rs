@@ -82,7 +82,14 @@ impl Frames for Coloured {
             self.refill();
             self.colours[wanted].pop().or_else(|| self.take_any())
         });
-        page.map(|physical| Block { physical, contents: Contents::Old })
+        page.map(|physical| Block { physical, order, contents: Contents::Old })
+    }
+
+    /// A block with a page of each colour, in their order, if the address has the first one; else a page.
+    fn take_up_to(&mut self, order: u8, address: u64) -> Option<Block> {
+        let has_all = order >= BLOCK_ORDER && colour(address) == 0;
+        let block = if has_all { self.blocks.take_block(BLOCK_ORDER, address) } else { None };
+        block.or_else(|| self.take_block(0, address))
     }
 
     fn give(&mut self, physical: u64, order: u8) {
@@ -125,6 +132,17 @@ mod tests {
             assert_eq!(colour(frames.take(0, page).unwrap()), colour(page));
         }
         assert_eq!((frames.take(0, 0), frames.free_bytes()), (None, 0));
+    }
+
+    #[test]
+    fn pages_in_a_row_are_a_block_if_each_has_its_colour_then() {
+        let mut frames = with_a_lot();
+        for (page, order, wanted) in [(16, 5, BLOCK_ORDER), (16, 3, 0), (17, 9, 0), (0, 9, BLOCK_ORDER)] {
+            let block = frames.take_up_to(order, page * PAGE_BYTES).unwrap();
+            assert_eq!((block.order, colour(block.physical)), (wanted, colour(page * PAGE_BYTES)));
+        }
+        let mut rest: Vec<_> = std::iter::from_fn(|| frames.take_up_to(9, 0)).map(|block| block.bytes()).collect();
+        assert_eq!((frames.free_bytes(), rest.pop()), (0, Some(PAGE_BYTES)));
     }
 
     #[test]

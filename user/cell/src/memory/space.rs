@@ -4,6 +4,7 @@
 //!
 //! * Regions say what is mapped, the table which pages are present, the pager when they become so, the frames where they come from.
 //! * A page of a region reads as zeros when it is touched first, whoever had its frame before.
+//! * Small pages that are missing in a row come as blocks: one walk and one clearing for all of them. Each is a page of its own from then on.
 //! * Large pages are divided when a part of them gets other rights or goes.
 //! * Numbers of the program are checked before they are added: a wild one is an error and changes nothing.
 
@@ -279,37 +280,48 @@ impl Space {
     fn fill<W: Window>(&mut self, window: &mut W, part: Region) -> Result<(), Errno> {
         let mut address = part.start;
         while address < part.end {
-            address = match self.table.walk(window, address) {
-                Some(_) => address + self.table.stride(window, address),
-                None => address + self.fill_one(window, address, part)?,
+            let missing = self.table.missing(window, address, (part.end - address) / PAGE_BYTES);
+            address += match missing.checked_ilog2() {
+                None => self.table.stride(window, address),
+                Some(order) => self.fill_some(window, address, order as u8, part.rights)?,
             };
         }
         Ok(())
     }
 
-    /// Makes one page present; returns its bytes.
-    fn fill_one<W: Window>(&mut self, window: &mut W, address: u64, part: Region) -> Result<u64, Errno> {
-        let is_free = address.is_multiple_of(LARGE_BYTES) && self.table.stride(window, address) >= LARGE_BYTES;
-        let fits = is_free && part.end - address >= LARGE_BYTES && self.pager.size() == Size::Large;
-        let sizes: &[Size] = if fits { &[Size::Large, Size::Small] } else { &[Size::Small] };
-        for size in sizes {
-            if let Some(Block { physical, contents }) = self.frames.take_block(size.order(), address) {
-                if contents == Contents::Old {
-                    window.clear(physical, size.bytes());
-                }
-                let leaf = Leaf { physical, size: *size, rights: part.rights };
-                return self.put(window, address, leaf);
-            }
+    /// Makes a block of pages present, of at most `1 << order` that are missing in a row; returns their bytes.
+    fn fill_some<W: Window>(&mut self, window: &mut W, address: u64, order: u8, rights: Rights) -> Result<u64, Errno> {
+        let is_large = order == Size::Large.order() && self.pager.size() == Size::Large;
+        // A table of small pages that is there already stays.
+        if is_large
+            && self.table.stride(window, address) >= LARGE_BYTES
+            && let Some(block) = self.frames.take_block(order, address)
+        {
+            return self.put(window, address, block, Size::Large, rights);
         }
-        Err(Errno::NOMEM)
+        let block = self.frames.take_up_to(order, address).ok_or(Errno::NOMEM)?;
+        self.put(window, address, block, Size::Small, rights)
     }
 
-    fn put<W: Window>(&mut self, window: &mut W, address: u64, leaf: Leaf) -> Result<u64, Errno> {
-        if self.table.map(window, self.frames, address, leaf).is_err() {
-            self.frames.give(leaf.physical, leaf.size.order());
+    /// Puts a block in place of pages that are missing; returns its bytes.
+    fn put<W: Window>(
+        &mut self,
+        window: &mut W,
+        address: u64,
+        block: Block,
+        size: Size,
+        rights: Rights,
+    ) -> Result<u64, Errno> {
+        let (physical, bytes) = (block.physical, block.bytes());
+        if block.contents == Contents::Old {
+            window.clear(physical, bytes);
+        }
+        let first = Leaf { physical, size, rights };
+        if self.table.map_row(window, self.frames, address, first, bytes / size.bytes()).is_err() {
+            self.frames.give(physical, block.order);
             return Err(Errno::NOMEM);
         }
-        Ok(leaf.size.bytes())
+        Ok(bytes)
     }
 
     /// Calls a function with the address of each page in a range; large ones that lie in it partly become small ones before.

@@ -174,6 +174,42 @@ impl Table {
         Ok(())
     }
 
+    /// Returns how many small pages from an address on are missing in a row, of at most so many; none behind the table of the first one is
+    /// looked at. The entries are read one after another, so this costs a few instructions a page.
+    pub fn missing<W: Window + ?Sized>(self, window: &W, address: u64, most: u64) -> u64 {
+        let found = self.find(window, address);
+        let most = most.min(ENTRIES - (address / PAGE_BYTES) % ENTRIES);
+        let is_missing = |entry: u64| entry & (PRESENT | KEPT) == 0;
+        match found.level {
+            LAST_LEVEL => (0..most).take_while(|index| is_missing(window.read(found.place + index * 8))).count() as u64,
+            _ if is_missing(found.entry) => most,
+            _ => 0,
+        }
+    }
+
+    /// Makes pages in a row present, whose frames lie in a row too: the page is the first of `count`. All were [missing](Self::missing), and
+    /// their entries lie in one table.
+    ///
+    /// # Errors
+    /// As [`Table::map`].
+    pub fn map_row<W: Window + ?Sized>(
+        self,
+        window: &mut W,
+        frames: &mut dyn Frames,
+        address: u64,
+        first: Leaf,
+        count: u64,
+    ) -> Result<(), NoFrame> {
+        let found = self.descend(window, frames, address, first.size.level())?;
+        for index in 0..count {
+            let offset = index * first.size.bytes();
+            let leaf = Leaf { physical: first.physical + offset, ..first };
+            window.write(found.place + index * 8, leaf.entry());
+            window.changed(address + offset, Change::New(leaf));
+        }
+        Ok(())
+    }
+
     /// Takes the page that holds an address away and returns it.
     pub fn unmap<W: Window + ?Sized>(self, window: &mut W, address: u64) -> Option<Leaf> {
         let found = self.find(window, address);
@@ -280,7 +316,7 @@ fn entry_of<W: Window + ?Sized>(window: &W, table: u64, level: u32, address: u64
 }
 
 fn add_table<W: Window + ?Sized>(window: &mut W, frames: &mut dyn Frames, place: u64) -> Result<u64, NoFrame> {
-    let Block { physical: table, contents } = frames.take_block(0, 0).ok_or(NoFrame)?;
+    let Block { physical: table, contents, .. } = frames.take_block(0, 0).ok_or(NoFrame)?;
     if contents == Contents::Old {
         window.clear(table, PAGE_BYTES);
     }

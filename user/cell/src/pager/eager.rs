@@ -1,4 +1,4 @@
-//! Eager: memory becomes present when it is mapped, up to 64 MiB at once, in pages of 2 MiB.
+//! Eager: memory becomes present when it is mapped, up to 64 MiB at once, in pages of 2 MiB; what is smaller in blocks of small pages.
 //!
 //! Source: XOS (seed 003), section 4.2, pre-paging.
 

@@ -1,3 +1,5 @@
+mod model;
+
 use super::*;
 use crate::{
     frames::Buddy,
@@ -40,6 +42,19 @@ impl Cell {
     fn place(&self, address: u64) -> u64 {
         let leaf = self.space.table.walk(&self.memory, address).unwrap();
         leaf.physical + address % leaf.size.bytes()
+    }
+
+    /// The frames of the tables: the root, and those below it.
+    fn tables(&self) -> Vec<u64> {
+        const PRESENT_OR_LARGE: u64 = 0x81;
+        let entries = |table: u64| (0..512).map(move |index| self.memory.read(table + index * 8));
+        let below = |level: &[u64]| -> Vec<u64> {
+            let tables = level.iter().flat_map(|table| entries(*table)).filter(|entry| entry & PRESENT_OR_LARGE == 1);
+            tables.map(|entry| entry & 0x000f_ffff_ffff_f000).collect()
+        };
+        let root = vec![self.space.table.root()];
+        let levels = std::iter::successors(Some(root), |level| Some(below(level)));
+        levels.take(4).flatten().collect()
     }
 
     fn map(&mut self, bytes: u64) -> u64 {
@@ -183,4 +198,52 @@ fn wild_sizes_are_errors() {
     assert_eq!(cell.space.map(&mut cell.memory, u64::MAX, BOTH), Err(Errno::INVAL));
     assert_eq!(cell.space.map(&mut cell.memory, 1 << 40, BOTH), Err(Errno::NOMEM));
     assert_eq!(cell.space.map_at(&mut cell.memory, 0x1000, PAGE_BYTES, BOTH), Err(Errno::NOMEM));
+}
+
+#[test]
+fn pages_that_are_missing_in_a_row_are_one_block_and_cleared_at_once() {
+    let mut cell = cell(&Eager, 8);
+    let start = cell.map(64 << 10);
+    let physical = cell.place(start);
+    for page in 0..16 {
+        assert_eq!(cell.place(start + page * PAGE_BYTES), physical + page * PAGE_BYTES);
+    }
+    assert!(cell.memory.clears.contains(&(physical, 64 << 10)), "{:x?}", cell.memory.clears);
+    // Each is a page of its own: one of them goes, one gets other rights, and what is there next is clear.
+    (0..16).for_each(|page| cell.write(start + page * PAGE_BYTES, page + 1));
+    cell.unmap(start + 5 * PAGE_BYTES, PAGE_BYTES);
+    cell.space.protect(&mut cell.memory, start + 6 * PAGE_BYTES, PAGE_BYTES, Rights::READ).unwrap();
+    cell.space.map_at(&mut cell.memory, start + 5 * PAGE_BYTES, PAGE_BYTES, BOTH).unwrap();
+    let words: Vec<_> = (0..16).map(|page| cell.read(start + page * PAGE_BYTES)).collect();
+    assert_eq!(words, [1, 2, 3, 4, 5, 0, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+    assert_eq!(cell.space.table.walk(&cell.memory, start + 6 * PAGE_BYTES).unwrap().rights, Rights::READ);
+}
+
+#[test]
+fn a_page_that_is_present_stays_if_others_around_it_come() {
+    let mut cell = cell(&Eager, 8);
+    let start = cell.space.map(&mut cell.memory, 64 << 10, Rights::empty()).unwrap();
+    let one = start + 5 * PAGE_BYTES;
+    cell.space.protect(&mut cell.memory, one, PAGE_BYTES, BOTH).unwrap();
+    cell.write(one, 7);
+    let place = cell.place(one);
+    cell.space.protect(&mut cell.memory, start, 64 << 10, BOTH).unwrap();
+    cell.write(start, 8);
+    assert_eq!((cell.place(one), cell.read(one), cell.space.faults), (place, 7, 2));
+    let rest: u64 = (1..16).filter(|page| *page != 5).map(|page| cell.read(start + page * PAGE_BYTES)).sum();
+    assert_eq!((rest, cell.space.faults), (0, 2));
+}
+
+#[test]
+fn the_pages_of_a_row_become_a_large_page_again() {
+    let mut cell = cell(&Eager, 8);
+    let free = cell.space.frames.free_bytes();
+    let start = cell.map(LARGE_BYTES - PAGE_BYTES);
+    assert_eq!(cell.space.table.walk(&cell.memory, start).unwrap().size, Size::Small);
+    (0..511).rev().for_each(|page| cell.unmap(start + page * PAGE_BYTES, PAGE_BYTES));
+    // The root was there before.
+    let tables = cell.tables().len() as u64 - 1;
+    assert_eq!(cell.space.frames.free_bytes(), free - tables * PAGE_BYTES);
+    let lots = std::iter::from_fn(|| cell.space.frames.take_lot()).count();
+    assert_eq!(lots, 7);
 }
