@@ -14,6 +14,7 @@ use crate::plan::{Change, Course, contract};
 use crate::slot::{Debt, Known};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{
     Answer, Borrowed, Command, Deed, Holding, LOT_BYTES, Own, Part as Kind, Record, Refusal, View, Zones as AllZones,
 };
@@ -77,7 +78,7 @@ impl Zones {
             start_ns: inner.start_ns,
             uptime_ns: if lives { now_ns().saturating_sub(inner.begun_ns) } else { 0 },
             printed_bytes: inner.tail.end(),
-            last_words: inner.last_words.clone(),
+            last_words: inner.last_words.words.clone(),
             core_cycles: small(held.core_cycles),
             memory_byte_ms: byte_ms(&held),
             messages: inner.messages,
@@ -93,6 +94,17 @@ impl Zones {
 
     /// Writes an adjustment into the log.
     pub(crate) fn record(&self, adjustment: Adjustment, by: By, begun_ns: u64, result: Answer) {
+        self.record_with(None, adjustment, by, begun_ns, result);
+    }
+
+    /// Writes into the log that a zone ended by itself; if it crashed, with its last words.
+    pub(crate) fn record_end(&self, place: usize, end: Adjustment, begun_ns: u64, result: Answer) {
+        let slot = self.slots.get(place).filter(|_| end.deed == Deed::Crash);
+        let words = slot.map(|slot| slot.inner.lock().last_words.clone());
+        self.record_with(words, end, By::Supervisor, begun_ns, result);
+    }
+
+    fn record_with(&self, words: Option<LastWords>, adjustment: Adjustment, by: By, begun_ns: u64, result: Answer) {
         let now = now_ns();
         let held = holding(&adjustment.parts);
         self.journal.lock().add(Record {
@@ -107,6 +119,7 @@ impl Zones {
             by: self.name_of_orderer(by),
             took_ns: now.saturating_sub(begun_ns),
             result,
+            last_words: words,
         });
     }
 

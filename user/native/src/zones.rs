@@ -4,7 +4,7 @@ use std::io;
 
 use gyre_contract::{
     native,
-    zones::{Answer, Command, Record, Wish, WishAnswer, Zones},
+    zones::{Answer, Command, RECORD_BYTES_MAX, Record, Wish, WishAnswer, Zones},
 };
 use serde::de::DeserializeOwned;
 
@@ -15,6 +15,8 @@ const ZONES_BYTES_FIRST: usize = 8 << 10;
 const ANSWER_BYTES: usize = 4 << 10;
 /// Room for records of the log in one call.
 const RECORDS_BYTES: usize = 64 << 10;
+// The fullest record has room: an empty list means that there is none yet.
+const _: () = assert!(RECORDS_BYTES > 2 * RECORD_BYTES_MAX);
 
 /// Reads the zones as they are now.
 ///

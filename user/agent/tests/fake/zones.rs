@@ -62,6 +62,7 @@ pub fn log(from: u64) -> Vec<Record> {
         by: "supervisor".into(),
         took_ns: 90_000_000,
         result: Ok(()),
+        last_words: None,
     };
     (from..2).map(record).collect()
 }
