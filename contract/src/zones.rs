@@ -442,6 +442,9 @@ pub struct View {
     /// Parts of these that others have lent it.
     #[serde(default)]
     pub borrowed: Vec<Borrowed>,
+    /// Of the core cycles of its lease, those since its present instance was ordered, or its last one.
+    #[serde(default)]
+    pub instance_cycles: u64,
 }
 
 /// Parts that a zone has of another one, until it gives as many back.

@@ -84,6 +84,7 @@ impl Zones {
             messages: inner.messages,
             own: inner.own.map(own),
             borrowed: inner.known.borrowed.iter().map(|debt| self.borrowed(debt)).collect(),
+            instance_cycles: small(held.core_cycles.saturating_sub(inner.lease_begun)),
         })
     }
 

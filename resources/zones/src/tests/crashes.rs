@@ -229,11 +229,16 @@ fn the_console_is_kept_across_instances_and_figures_agree_with_the_lease() {
         world.sleep_ms(3_000).await;
         let own = world.view(0).await.own.unwrap();
         assert!(own.agrees() && own.elapsed_cycles > 0, "{own:?}");
+        let first = world.view(0).await;
+        assert_eq!(first.instance_cycles, first.core_cycles, "it is the first instance");
+        assert!(own.lease_cycles <= first.instance_cycles);
         world.temper(0, Temper::Lies);
         world.sleep_ms(2_000).await;
         assert!(!world.view(0).await.own.unwrap().agrees(), "a lie is seen");
         world.temper(0, Temper::Good);
         world.change(&[super::world::restart(0, 0)]).await.unwrap();
+        let second = world.view(0).await;
+        assert!(second.instance_cycles > 0 && second.instance_cycles < second.core_cycles - first.core_cycles);
         let printed = world.client.console(0, 0, 100).await.unwrap();
         assert_eq!(printed.bytes, b"zone stands\nzone stands\n");
         assert_eq!(world.client.console(9, 0, 100).await, Err(gyre_interface::zones::ZonesError::Unknown));
