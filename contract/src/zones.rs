@@ -5,7 +5,7 @@
 //!
 //! * [`Zone`]: the description, part of the supervisor's machine. [`Neighbour`]: the other end of a link, part of each instance's.
 //! * [`Wish`], [`WishDeed`], [`WishAnswer`]: a change by a zone itself.
-//! * [`Command`], [`Answer`], [`Refusal`]: a change by the owner. A list of commands is one change: all of it or nothing.
+//! * [`Command`], [`Orderer`], [`Answer`], [`Refusal`]: a change by the owner. A list of commands is one change: all of it or nothing.
 //! * [`Zones`], [`View`], [`State`]: the zones at one time.
 //! * [`Record`]: a line of the log of changes.
 
@@ -230,6 +230,36 @@ pub enum Command {
         /// Its new parent; `None` is the supervisor.
         parent: Option<String>,
     },
+}
+
+/// Whose order a change is: argument of [`crate::native::ZONE_CONTROL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orderer {
+    /// The machine's owner.
+    #[default]
+    Owner,
+    /// A law that moves parts by measured performance, in the owner's name.
+    Controller,
+}
+
+impl Orderer {
+    /// All of them, by their numbers in a call.
+    pub const ALL: [Orderer; 2] = [Orderer::Owner, Orderer::Controller];
+
+    /// Its name in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Controller => "controller",
+        }
+    }
+
+    /// Returns the one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
 }
 
 /// A zone's own wish: argument of [`crate::native::ZONE_WISH`].
@@ -603,6 +633,15 @@ mod tests {
             let bytes = bytes(Record { result, ..record.clone() }.bounded());
             assert!(bytes <= RECORD_BYTES_MAX, "{bytes}");
         }
+    }
+
+    #[test]
+    fn an_orderer_has_one_name_and_one_number_and_no_zone_has_that_name() {
+        for (number, one) in Orderer::ALL.into_iter().enumerate() {
+            assert_eq!((one as usize, Orderer::named(one.name())), (number, Some(one)));
+            assert!(NAMES_TAKEN.contains(&one.name()));
+        }
+        assert_eq!(Orderer::named("supervisor"), None);
     }
 
     #[test]

@@ -16,7 +16,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{
-    Answer, Borrowed, Command, Deed, Holding, LOT_BYTES, Own, Part as Kind, Record, Refusal, View, Zones as AllZones,
+    Answer, Borrowed, Command, Deed, Holding, LOT_BYTES, Orderer, Own, Part as Kind, Record, Refusal, View,
+    Zones as AllZones,
 };
 use gyre_interface::leases::{Held, Holder, Kind as Lacking, LeaseError, Part, Parts};
 use gyre_interface::zones::{By, ZonesError};
@@ -200,8 +201,8 @@ impl Zones {
 
     fn name_of_orderer(&self, by: By) -> String {
         match by {
-            By::Owner => "owner".into(),
-            By::Controller => "controller".into(),
+            By::Owner => Orderer::Owner.name().into(),
+            By::Controller => Orderer::Controller.name().into(),
             By::Supervisor => "supervisor".into(),
             By::Zone(place) => self.name_of(usize::from(place)),
         }

@@ -110,6 +110,15 @@ pub(crate) fn with_both(number: u64, input: &[u8], output: &mut [u8]) -> io::Res
     with_output(number, [input.as_ptr() as i64, input.len() as i64], output)
 }
 
+/// Like [`with_both`], with a number after the buffers.
+pub(crate) fn with_both_and_number(number: u64, input: &[u8], output: &mut [u8], last: u64) -> io::Result<usize> {
+    let (from, to) = ((input.as_ptr(), input.len()), (output.as_mut_ptr(), output.len()));
+    // SAFETY: pointers and lengths describe both buffers, which live through the call; the kernel only reads `input`, and `output` is borrowed
+    // exclusively: any bytes are valid in it.
+    let count = result(unsafe { libc::syscall(number as libc::c_long, from.0, from.1, to.0, to.1, last) })?;
+    usize::try_from(count).map_err(io::Error::other)
+}
+
 /// Returns whether a descriptor can be written without waiting.
 pub(crate) fn can_write(file: BorrowedFd<'_>) -> io::Result<bool> {
     let mut one = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };

@@ -53,7 +53,7 @@ pub const CALLS: &[Call] = &[
     call(0x1052, "gyre_cell_log", &[Count, Buffer, Length]),
     call(0x1053, "gyre_cell_revoke", &[Buffer, Length, Buffer, Length]),
     call(0x1057, "gyre_cell_pool", &[Number]),
-    call(0x1058, "gyre_zone_control", &[Buffer, Length, Buffer, Length]),
+    call(0x1058, "gyre_zone_control", &[Buffer, Length, Buffer, Length, OneOf(&[0, 1, 2])]),
     call(0x1059, "gyre_zones", &[Buffer, Length]),
     call(0x105a, "gyre_zone_console", &[Count, Offset, Buffer, Length]),
     call(0x105b, "gyre_zone_log", &[Count, Buffer, Length]),
