@@ -1,4 +1,11 @@
 //! `gyre zone bill`: a zone's lease on the machine's bill, and below it its own bill.
+//!
+//! * [`ask`]: the zone is asked first and its supervisor then, so that the lease is of the later moment; both are of one instance.
+//! * [`Agreement`]: both since the instance was ordered, side by side. A zone that bills more than it has had is wrong, or lies.
+//! * [`work`]: the supervisor's work for the zone, by resource.
+//!
+//! The lease is what counts; the zone's own bill is its own word. If they do not agree, or the bill does not add up, all
+//! is shown and the command fails.
 
 use std::process::ExitCode;
 
@@ -28,7 +35,7 @@ struct ZoneBill<'a> {
     lease: &'a View,
     /// The supervisor's work for it, since the machine's start.
     served: Vec<Work>,
-    /// What the zone accounts for of its lease; none if it does not answer.
+    /// The part of its lease that the zone accounts for; none if it does not answer.
     #[serde(flatten)]
     agreement: Option<&'a Agreement>,
     /// The zone's own bill: since its creation; none if it does not answer.

@@ -1,4 +1,11 @@
 //! A kernel's answers about zones, in words.
+//!
+//! * [`state`], [`cause`], [`protection`], [`restart`]: a zone as the list of zones shows it.
+//! * [`done`], [`not_done`]: a zone's own wish.
+//! * [`refusal`]: why nothing was changed, and what to do; it names who holds what.
+//! * [`record`]: a line of the log; of a crash also its last words, and a line with its trace.
+//!
+//! Names are those that the machine file checked. Last words are a kernel's, which may be hostile: they are made harmless.
 
 use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{

@@ -77,7 +77,7 @@ pub(super) struct Zone {
     pub(super) forgotten: Vec<u16>,
     /// Answers to its wishes, with their tokens.
     pub(super) wishes: Vec<(u32, ToZone)>,
-    /// What it says when it panics.
+    /// The words that it says when it panics.
     pub(super) last_words: String,
     stops_at: Option<u64>,
     answers: VecDeque<(u64, Message)>,

@@ -24,7 +24,7 @@ pub struct Fake {
     started: Instant,
     /// Whether each zone runs.
     runs: Mutex<[bool; 2]>,
-    /// Who ordered changes of zones.
+    /// The orderers of changes of zones.
     orders: Mutex<Vec<Orderer>>,
 }
 
