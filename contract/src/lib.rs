@@ -15,7 +15,7 @@
 //! * [`health`]: checks of tenants, which the agent makes.
 //! * [`cells`]: tenants that have cores together, at times of their own.
 //! * [`leased`]: the bill over instances.
-//! * [`zones`]: parts of the machine with a kernel in each.
+//! * [`zones`]: parts of the machine with a kernel in each; [`last_words`]: why one of them crashed.
 //! * [`pulse`]: the words between a program's own scheduler and the kernel.
 //! * [`native`]: the native system calls by which a program in the machine gets and causes these things.
 //!
@@ -38,6 +38,7 @@ pub mod change;
 pub mod figures;
 pub mod goals;
 pub mod health;
+pub mod last_words;
 pub mod leased;
 pub mod leases;
 pub mod monitor;

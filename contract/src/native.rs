@@ -196,11 +196,11 @@ pub use crate::leases::{CELL_LEASES, Lease};
 /// Errors: as [`CELL_LIST`]; EINVAL for bytes that are no whole lots of 2 MiB.
 pub const CELL_POOL: u64 = 0x1057;
 
-/// `zone_control(request, length, answer, room) -> bytes`: changes the zones; `request` is the postcard form of a list of
+/// `zone_control(request, length, answer, room, by) -> bytes`: changes the zones; `request` is the postcard form of a list of
 /// [`crate::zones::Command`], done together or not at all. The postcard form of [`crate::zones::Answer`] is written to `answer`.
-/// Waits until the change is complete.
+/// `by` is the place of a [`crate::zones::Orderer`] in the list of all: the log names it. Waits until the change is complete.
 ///
-/// Errors: EPERM (not the system tenant of a supervisor), EINVAL (does not decode), EFAULT, ENOSPC (`room` is too small).
+/// Errors: EPERM (not the system tenant of a supervisor), EINVAL (does not decode, or no such orderer), EFAULT, ENOSPC (`room` is too small).
 pub const ZONE_CONTROL: u64 = 0x1058;
 
 /// `zones(buffer, length) -> bytes`: writes the postcard form of [`crate::zones::Zones`]; as [`SNAPSHOT`] with regard to `length`.

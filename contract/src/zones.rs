@@ -5,11 +5,12 @@
 //!
 //! * [`Zone`]: the description, part of the supervisor's machine. [`Neighbour`]: the other end of a link, part of each instance's.
 //! * [`Wish`], [`WishDeed`], [`WishAnswer`]: a change by a zone itself.
-//! * [`Command`], [`Answer`], [`Refusal`]: a change by the owner. A list of commands is one change: all of it or nothing.
+//! * [`Command`], [`Orderer`], [`Answer`], [`Refusal`]: a change by the owner. A list of commands is one change: all of it or nothing.
 //! * [`Zones`], [`View`], [`State`]: the zones at one time.
 //! * [`Record`]: a line of the log of changes.
 
 use crate::address::Address;
+use crate::last_words::{LastWords, cut};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +232,36 @@ pub enum Command {
     },
 }
 
+/// Whose order a change is: argument of [`crate::native::ZONE_CONTROL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orderer {
+    /// The machine's owner.
+    #[default]
+    Owner,
+    /// A law that moves parts by measured performance, in the owner's name.
+    Controller,
+}
+
+impl Orderer {
+    /// All of them, by their numbers in a call.
+    pub const ALL: [Orderer; 2] = [Orderer::Owner, Orderer::Controller];
+
+    /// Its name in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Controller => "controller",
+        }
+    }
+
+    /// Returns the one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
 /// A zone's own wish: argument of [`crate::native::ZONE_WISH`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
@@ -428,7 +459,7 @@ pub struct View {
     pub uptime_ns: u64,
     /// Bytes that it has printed.
     pub printed_bytes: u64,
-    /// Last words of the last crash, with the trace's addresses.
+    /// Words of the last crash; the log has those of each, with the trace.
     pub last_words: String,
     /// Its lease on the machine's bill: core cycles, since the machine's start.
     pub core_cycles: u64,
@@ -441,6 +472,9 @@ pub struct View {
     /// Parts of these that others have lent it.
     #[serde(default)]
     pub borrowed: Vec<Borrowed>,
+    /// Of the core cycles of its lease, those since its present instance was ordered, or its last one.
+    #[serde(default)]
+    pub instance_cycles: u64,
 }
 
 /// Parts that a zone has of another one, until it gives as many back.
@@ -509,6 +543,33 @@ pub struct Record {
     pub took_ns: u64,
     /// Its result.
     pub result: Answer,
+    /// Why the zone crashed; `None` in records of other deeds.
+    #[serde(default)]
+    pub last_words: Option<LastWords>,
+}
+
+/// Bytes of a sentence that a record keeps of its refusal.
+const SENTENCE_BYTES_MAX: usize = 1024;
+/// Bytes of the postcard form of a record whose texts are [`Record::bounded`].
+pub const RECORD_BYTES_MAX: usize = 4 << 10;
+
+impl Record {
+    /// Cuts names and sentences, which others choose, to what the log keeps of them: names to [`NAME_BYTES_MAX`].
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let cut_to = |text: &mut String, bytes: usize| text.truncate(cut(text, bytes).len());
+        [&mut self.from, &mut self.to, &mut self.by].into_iter().for_each(|name| cut_to(name, NAME_BYTES_MAX));
+        match &mut self.result {
+            Ok(()) | Err(Refusal::Lacking { .. }) => {}
+            Err(Refusal::Unknown { zone } | Refusal::State { zone, .. }) => cut_to(zone, NAME_BYTES_MAX),
+            Err(Refusal::Busy { holder, why, .. }) => {
+                cut_to(holder, NAME_BYTES_MAX);
+                cut_to(why, SENTENCE_BYTES_MAX);
+            }
+            Err(Refusal::Invalid { why } | Refusal::Machine { why }) => cut_to(why, SENTENCE_BYTES_MAX),
+        }
+        self
+    }
 }
 
 /// A kind of change.
@@ -540,6 +601,47 @@ mod tests {
     fn a_name_is_short_and_plain() {
         assert!(["a", "late-2", &"x".repeat(31)].iter().all(|name| is_name(name)));
         assert!(["", "-a", "A", "a b", "a/b", "\u{e9}", &"x".repeat(32)].iter().all(|name| !is_name(name)));
+    }
+
+    #[test]
+    fn the_fullest_record_is_bounded_whoever_chose_its_texts() {
+        let long = || "x".repeat(1 << 16);
+        let device = DeviceAddress { bus: u8::MAX, device: 31, function: 7 };
+        let record = Record {
+            number: u64::MAX,
+            at_ns: u64::MAX,
+            deed: Deed::Adopt,
+            cores: alloc::vec![u32::MAX; gyre_platform::CORES_MAX],
+            memory_bytes: u64::MAX,
+            devices: alloc::vec![device; gyre_platform::zone_page::ZONE_DEVICES_MAX],
+            from: long(),
+            to: long(),
+            by: long(),
+            took_ns: u64::MAX,
+            result: Err(Refusal::Busy { part: Part::Device, holder: long(), why: long() }),
+            last_words: Some(LastWords::new(&long(), &[u64::MAX; 64])),
+        };
+        let bytes = |record: Record| postcard::to_allocvec(&record).unwrap().len();
+        assert!(bytes(record.clone()) > RECORD_BYTES_MAX);
+        for result in [
+            record.result.clone(),
+            Err(Refusal::Unknown { zone: long() }),
+            Err(Refusal::State { zone: long(), state: State::Running }),
+            Err(Refusal::Invalid { why: long() }),
+            Err(Refusal::Machine { why: long() }),
+        ] {
+            let bytes = bytes(Record { result, ..record.clone() }.bounded());
+            assert!(bytes <= RECORD_BYTES_MAX, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn an_orderer_has_one_name_and_one_number_and_no_zone_has_that_name() {
+        for (number, one) in Orderer::ALL.into_iter().enumerate() {
+            assert_eq!((one as usize, Orderer::named(one.name())), (number, Some(one)));
+            assert!(NAMES_TAKEN.contains(&one.name()));
+        }
+        assert_eq!(Orderer::named("supervisor"), None);
     }
 
     #[test]

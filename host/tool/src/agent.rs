@@ -23,7 +23,7 @@ use gyre_contract::{
     monitor::Snapshot,
     promise::{Record as Change, Together},
     seats::{self, Revoke, Seats},
-    zones::{self, Answer, Record, Zones},
+    zones::{self, Answer, Orderer, Record, Zones},
 };
 
 use crate::{
@@ -93,13 +93,21 @@ impl Agent {
         read_json(&self.get(&format!("/zones/log?from={from}"))?)
     }
 
-    /// Asks for changes of the zones, all of them or none, and waits until they are done.
+    /// Asks for changes of the zones by the owner's order, all of them or none, and waits until they are done.
     ///
     /// # Errors
     /// When the machine does not answer, or does not understand; a refusal is an answer.
     pub fn control(&self, commands: &[zones::Command]) -> Result<Answer> {
+        self.control_by(Orderer::Owner, commands)
+    }
+
+    /// Like [`Agent::control`], by somebody's order.
+    ///
+    /// # Errors
+    /// As [`Agent::control`].
+    pub fn control_by(&self, by: Orderer, commands: &[zones::Command]) -> Result<Answer> {
         let body = serde_json::to_string(commands).context(|| "cannot write JSON".into())?;
-        let (reader, head) = self.ask("/zones", &body)?;
+        let (reader, head) = self.ask(&format!("/zones?by={}", by.name()), &body)?;
         if head.status != STATUS_CONFLICT {
             return refused(reader, head).map(|_| Ok(()));
         }

@@ -1,4 +1,5 @@
-//! Names for the addresses of a kernel's trace (lines `trace: N 0xADDRESS` of its console), from its ELF file: symbols and DWARF 5.
+//! Names for the addresses of a kernel's trace, from its ELF file: symbols and DWARF 5. A line `trace: N 0xADDRESS` of its console has one, and
+//! that of a zone's crash in the log of zones all of them.
 
 use std::{
     cell::OnceCell,
@@ -41,9 +42,7 @@ impl Symbols {
             self.line.extend_from_slice(part.get(..LINE_MAX.saturating_sub(self.line.len())).unwrap_or(part));
             if part.ends_with(b"\n") {
                 let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
-                out.extend(
-                    address(&line).into_iter().flat_map(|address| self.below(address)).flat_map(String::into_bytes),
-                );
+                out.extend(addresses(&line).flat_map(|address| self.below(address)).flat_map(String::into_bytes));
             }
         }
         out
@@ -95,11 +94,12 @@ fn told(symbol: Option<String>, mut frames: Vec<(Option<String>, Option<(String,
     frames.into_iter().enumerate().map(words).collect()
 }
 
-/// Returns the address of a line of a trace.
-fn address(line: &str) -> Option<u64> {
-    let mut words = line.split_once(" trace: ")?.1.split_ascii_whitespace();
-    words.next()?.parse::<u32>().ok()?;
-    u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()
+/// Returns the addresses of a line of a trace; none of another line.
+pub fn addresses(line: &str) -> impl Iterator<Item = u64> {
+    let trace = line.split_once(" trace: ").and_then(|(_, rest)| rest.trim_start().split_once(' '));
+    let places = trace.filter(|(depth, _)| depth.parse::<u32>().is_ok()).map_or("", |(_, places)| places);
+    let address = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    places.split_ascii_whitespace().map_while(address)
 }
 
 /// Returns a source file's path from the project's root, or from the folder of the crate or library that it belongs to.
@@ -145,11 +145,13 @@ mod tests {
 
     #[test]
     fn addresses_are_found_in_lines_of_a_trace_only() {
-        assert_eq!(address("[    0.1] ERROR 0 trace: 3 0xffffffff804d5da2\r\n"), Some(0xffff_ffff_804d_5da2));
+        let found = |line: &str| addresses(line).collect::<Vec<_>>();
+        assert_eq!(found("[    0.1] ERROR 0 trace: 3 0xffffffff804d5da2\r\n"), [0xffff_ffff_804d_5da2]);
+        assert_eq!(found("        trace: 0 0x1 0x2 and 0x3\n"), [1, 2]);
         for line in
             ["", "x trace: ", "x trace: a 0x1", "x trace: 1 2", "x trace: 1 0xg", "trace: 1 0x1", "panic: at 0x10"]
         {
-            assert_eq!(address(line), None, "{line}");
+            assert_eq!(found(line), [0; 0], "{line}");
         }
     }
 

@@ -3,9 +3,11 @@
 
 use crate::guard;
 use crate::instructions::read_cr2;
-use crate::panic::{dying, print_trace, stop_machine};
+use crate::paging::STACKS;
+use crate::panic::{Places, TRACE_DEPTH, dying, print_trace, stop_machine};
 use crate::watch::{self, Question};
 use crate::zone::{crossing, end, inside};
+use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_platform::{FailedAt, Verdict};
 use log::error;
 
@@ -94,7 +96,10 @@ fn on_nmi(frame: &KernelFrame) {
     match watch::take_question(frame) {
         Question::Answered => {}
         Question::Nobodys if is_for_guest => {}
-        Question::Nobodys if inside::zone_page().is_some() => crossing::leave(),
+        Question::Nobodys if inside::zone_page().is_some() => {
+            tell_taken(frame);
+            crossing::leave()
+        }
         Question::Nobodys => crate::report::on_nmi(frame),
     }
 }
@@ -113,6 +118,30 @@ impl KernelFrame {
     /// The instruction and the frame pointer of what was interrupted.
     pub(crate) fn place(&self) -> (u64, u64) {
         (self.rip, self.rbp)
+    }
+}
+
+/// Bit 9 of the flags: interrupts are on.
+const INTERRUPTS: u64 = 1 << 9;
+/// A core has said where it was when it was taken.
+static HAS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// The supervisor takes this core of a zone: says where it was, as the zone's last words if it has none. Of several cores one speaks: one that
+/// the kernel keeps with interrupts off, or the first of the zone.
+fn tell_taken(frame: &KernelFrame) {
+    let is_kept = frame.is_kernels() && frame.rflags & INTERRUPTS == 0;
+    let speaks = is_kept || crate::core_index() == 0;
+    if !speaks || end::has_last_words() || HAS_TOLD.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let code = if frame.is_kernels() { "its kernel" } else { "a program" };
+    end::write_last_words(format_args!("core {} was in {code} at {:#x}", crate::core_index(), frame.rip));
+    if frame.is_kernels() {
+        // The entry code may not have its frame pointer yet. One that a program chose leads to no device: those lie below the stacks, and
+        // each frame above the last.
+        let calls = Some(frame.rbp).filter(|rbp| *rbp >= STACKS).map(Places);
+        let places = core::iter::once(frame.rip).chain(calls.into_iter().flatten());
+        places.take(TRACE_DEPTH).enumerate().for_each(|(depth, place)| end::write_place(depth, place));
     }
 }
 

@@ -103,6 +103,10 @@ impl Zones {
             return Ok(());
         }
         let mut lost = self.stop_cores(place, &parts.cores).await;
+        if let State::Crashed { cause } = slot.state() {
+            // Before its page is forgotten.
+            self.hear_last_words(place, cause);
+        }
         for device in &parts.devices {
             if let Err(fault) = self.machine.remove_device(place, *device) {
                 log::error!("zone {}: device {device} does not reset: {}", slot.name(), fault.0);

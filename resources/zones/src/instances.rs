@@ -5,6 +5,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{Cause, Zone};
 use gyre_interface::leases::{Lots, Parts};
 use gyre_line::{Full, Message};
@@ -75,8 +76,9 @@ pub trait Instances: Sync + 'static {
     fn life(&self, zone: usize) -> Life;
     /// Returns how it ended if something else than itself saw that: its wall, or its core.
     fn broke_out(&self, zone: usize) -> Option<Cause>;
-    /// Returns its last words, with the places of calls, as text without control characters.
-    fn last_words(&self, zone: usize) -> String;
+    /// Returns its last words, as text without control characters, with the places of calls. If it was stopped without words of its own: where
+    /// its cores were, once they are stopped.
+    fn last_words(&self, zone: usize) -> LastWords;
 
     /// Returns true if the core waits in the parking loop.
     fn is_parked(&self, zone: usize, core: u32) -> bool;

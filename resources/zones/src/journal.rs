@@ -1,4 +1,4 @@
-//! The log: every adjustment is recorded (R9). The last records are kept.
+//! The log: every adjustment is recorded (R9). The last records are kept, each cut to a bounded size: owners and zones choose texts in them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ impl Journal {
         if self.kept.len() >= LOG_RECORDS_MAX {
             self.kept.pop_front();
         }
-        self.kept.push_back(Record { number: self.next, ..record });
+        self.kept.push_back(Record { number: self.next, ..record.bounded() });
         self.next = self.next.wrapping_add(1);
     }
 
@@ -35,7 +35,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gyre_contract::zones::Deed;
+    use gyre_contract::zones::{Deed, NAME_BYTES_MAX};
 
     fn record() -> Record {
         Record {
@@ -50,6 +50,7 @@ mod tests {
             by: "owner".into(),
             took_ns: 0,
             result: Ok(()),
+            last_words: None,
         }
     }
 
@@ -62,5 +63,12 @@ mod tests {
         assert_eq!(numbers, [5, 6]);
         assert_eq!(journal.read(LOG_RECORDS_MAX as u64 + 4, 9).len(), 1);
         assert!(journal.read(u64::MAX, 9).is_empty());
+    }
+
+    #[test]
+    fn a_name_that_somebody_asked_for_is_not_kept_whole() {
+        let mut journal = Journal::default();
+        journal.add(Record { to: "x".repeat(1 << 16), ..record() });
+        assert_eq!(journal.read(0, 1)[0].to.len(), NAME_BYTES_MAX);
     }
 }

@@ -15,6 +15,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{LOT_BYTES, State, Zone};
 use gyre_interface::leases::{Holder, Holding, Lots, Part, Parts};
 use gyre_interface::zone_messages::Figures;
@@ -109,7 +110,8 @@ pub(crate) struct Inner {
     pub(crate) stood_ns: Option<u64>,
     pub(crate) created: u32,
     pub(crate) crashed: u32,
-    pub(crate) last_words: String,
+    /// Those of its last crash.
+    pub(crate) last_words: LastWords,
     pub(crate) tail: Tail,
     /// Bytes of its present console that were read.
     pub(crate) console_at: u64,
@@ -167,7 +169,7 @@ impl Slot {
             stood_ns: None,
             created: 0,
             crashed: 0,
-            last_words: String::new(),
+            last_words: LastWords::default(),
             tail: Tail::default(),
             console_at: 0,
             messages: 0,

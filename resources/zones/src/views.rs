@@ -14,8 +14,10 @@ use crate::plan::{Change, Course, contract};
 use crate::slot::{Debt, Known};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{
-    Answer, Borrowed, Command, Deed, Holding, LOT_BYTES, Own, Part as Kind, Record, Refusal, View, Zones as AllZones,
+    Answer, Borrowed, Command, Deed, Holding, LOT_BYTES, Orderer, Own, Part as Kind, Record, Refusal, View,
+    Zones as AllZones,
 };
 use gyre_interface::leases::{Held, Holder, Kind as Lacking, LeaseError, Part, Parts};
 use gyre_interface::zones::{By, ZonesError};
@@ -77,12 +79,13 @@ impl Zones {
             start_ns: inner.start_ns,
             uptime_ns: if lives { now_ns().saturating_sub(inner.begun_ns) } else { 0 },
             printed_bytes: inner.tail.end(),
-            last_words: inner.last_words.clone(),
+            last_words: inner.last_words.words.clone(),
             core_cycles: small(held.core_cycles),
             memory_byte_ms: byte_ms(&held),
             messages: inner.messages,
             own: inner.own.map(own),
             borrowed: inner.known.borrowed.iter().map(|debt| self.borrowed(debt)).collect(),
+            instance_cycles: small(held.core_cycles.saturating_sub(inner.lease_begun)),
         })
     }
 
@@ -93,6 +96,17 @@ impl Zones {
 
     /// Writes an adjustment into the log.
     pub(crate) fn record(&self, adjustment: Adjustment, by: By, begun_ns: u64, result: Answer) {
+        self.record_with(None, adjustment, by, begun_ns, result);
+    }
+
+    /// Writes into the log that a zone ended by itself; if it crashed, with its last words.
+    pub(crate) fn record_end(&self, place: usize, end: Adjustment, begun_ns: u64, result: Answer) {
+        let slot = self.slots.get(place).filter(|_| end.deed == Deed::Crash);
+        let words = slot.map(|slot| slot.inner.lock().last_words.clone());
+        self.record_with(words, end, By::Supervisor, begun_ns, result);
+    }
+
+    fn record_with(&self, words: Option<LastWords>, adjustment: Adjustment, by: By, begun_ns: u64, result: Answer) {
         let now = now_ns();
         let held = holding(&adjustment.parts);
         self.journal.lock().add(Record {
@@ -107,6 +121,7 @@ impl Zones {
             by: self.name_of_orderer(by),
             took_ns: now.saturating_sub(begun_ns),
             result,
+            last_words: words,
         });
     }
 
@@ -186,8 +201,8 @@ impl Zones {
 
     fn name_of_orderer(&self, by: By) -> String {
         match by {
-            By::Owner => "owner".into(),
-            By::Controller => "controller".into(),
+            By::Owner => Orderer::Owner.name().into(),
+            By::Controller => Orderer::Controller.name().into(),
             By::Supervisor => "supervisor".into(),
             By::Zone(place) => self.name_of(usize::from(place)),
         }

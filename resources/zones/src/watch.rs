@@ -13,7 +13,8 @@ use crate::life::{Verdict, is_made_again};
 use crate::slot::Presence;
 use crate::views::{Adjustment, stood_ns};
 use crate::wishes::Wished;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{Cause, Deed, Refusal, State};
 use gyre_interface::leases::Parts;
 use gyre_interface::zone_messages::{FromZone, ToZone};
@@ -221,13 +222,13 @@ impl Zones {
         let begun_ns = now_ns();
         let was_asked = slot.state() == State::Ending;
         let instance = slot.inner.lock().created;
-        {
-            let mut inner = slot.inner.lock();
-            if let State::Crashed { cause } = &state {
+        if let State::Crashed { cause } = &state {
+            {
+                let mut inner = slot.inner.lock();
                 inner.crashed = inner.crashed.saturating_add(1);
-                inner.last_words = words(*cause, self.machine.last_words(place));
-                log::error!("zone {} is dead: {}", slot.name(), inner.last_words);
+                inner.last_words = LastWords::default();
             }
+            self.hear_last_words(place, *cause);
         }
         for _ in 0..ROUNDS_MAX {
             // The ring of a zone is smaller than this.
@@ -243,15 +244,24 @@ impl Zones {
             inner.presence == Presence::Gone || inner.created != instance
         };
         let seen_to = slot.changed.until(|| is_seen_to().then_some(()));
-        let Either::First(_alone) = select(core::pin::pin!(slot.work.begin()), seen_to).await else { return };
-        if is_seen_to() {
+        let alone = match select(core::pin::pin!(slot.work.begin()), seen_to).await {
+            Either::First(alone) => Some(alone).filter(|_| !is_seen_to()),
+            Either::Second(()) => None,
+        };
+        let is_crash = matches!(state, State::Crashed { .. });
+        let deed = if is_crash { Deed::Crash } else { Deed::Destroy };
+        let end = |parts: Parts, to: String| Adjustment { deed, parts, from: slot.name(), to };
+        let Some(_alone) = alone else {
+            if is_crash {
+                // Its parts are in the records of that change.
+                self.record_end(place, end(Parts::default(), slot.name()), begun_ns, Ok(()));
+            }
             return;
-        }
+        };
         self.refresh().await;
         let parts = slot.known().parts;
         let put_down = self.put_down(place).await;
         let result = put_down.clone().map_err(|fault| Refusal::Machine { why: fault.0 });
-        let is_crash = matches!(state, State::Crashed { .. });
         let restarts = put_down.is_ok() && !was_asked && is_made_again(slot.described().zone.restart, &state);
         if restarts {
             let mut inner = slot.inner.lock();
@@ -261,11 +271,19 @@ impl Zones {
         } else {
             self.give_up(place).await;
         }
-        let name = slot.name();
-        let to = if restarts { name.clone() } else { "free".to_string() };
-        let deed = if is_crash { Deed::Crash } else { Deed::Destroy };
-        self.record(Adjustment { deed, parts, from: name, to }, By::Supervisor, begun_ns, result);
+        let to = if restarts { slot.name() } else { "free".to_string() };
+        self.record_end(place, end(parts, to), begun_ns, result);
         slot.rung.wake_all();
+    }
+
+    /// Takes the last words of an instance that crashed, as far as they can be had yet.
+    pub(crate) fn hear_last_words(&self, place: usize, cause: Cause) {
+        let Some(slot) = self.slots.get(place) else { return };
+        let heard = words(cause, &self.machine.last_words(place));
+        let before = core::mem::replace(&mut slot.inner.lock().last_words, heard.clone());
+        if heard != before {
+            log::error!("zone {} is dead: {heard}", slot.name());
+        }
     }
 
     /// Makes the next instance of a zone that ended by itself, in the parts that it has.
@@ -295,13 +313,16 @@ impl Zones {
     }
 }
 
-/// Returns the last words of a crash.
-fn words(cause: Cause, said: alloc::string::String) -> alloc::string::String {
+/// Returns the last words of a crash: its cause, then what was said.
+fn words(cause: Cause, said: &LastWords) -> LastWords {
     let what = match cause {
         Cause::Panic => "its kernel panicked",
         Cause::Silence => "it gave no sign of life",
         Cause::Violation => "it left its wall",
         Cause::Shutdown => "its core shut down",
     };
-    if said.is_empty() { what.to_string() } else { alloc::format!("{what}: {said}") }
+    match said.words.as_str() {
+        "" => LastWords::new(what, &said.trace),
+        more => LastWords::new(&alloc::format!("{what}: {more}"), &said.trace),
+    }
 }

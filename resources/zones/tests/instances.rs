@@ -15,6 +15,7 @@
 mod parts;
 
 use gyre_account::{Accounts, ActivityId, ActivityParams};
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{Cause, Command, DeviceAddress, LOT_BYTES, Protection, Restart, State, Zone};
 use gyre_engine::simulate::{Goal, Instance, InstanceId, Reached, World};
 use gyre_engine::{Engine, FIRST_RESOURCE, GridConfig, ResourceConfig};
@@ -135,8 +136,8 @@ impl Instances for Machine {
         None
     }
 
-    fn last_words(&self, _zone: usize) -> String {
-        String::new()
+    fn last_words(&self, _zone: usize) -> LastWords {
+        LastWords::default()
     }
 
     fn is_parked(&self, zone: usize, _core: u32) -> bool {

@@ -27,7 +27,7 @@ use gyre_contract::{
     seats::{self, Record as SeatRecord, Revoke, Seats},
     session::ExecRequest,
     trace::Batch,
-    zones::{Answer, Command, Record as ZoneRecord, Wish, WishAnswer, Zones},
+    zones::{Answer, Command, Orderer, Record as ZoneRecord, Wish, WishAnswer, Zones},
 };
 
 pub use self::{linux::Linux, native::Native};
@@ -155,11 +155,11 @@ pub trait Source: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Changes the zones, all commands or none, and waits until that is done.
+    /// Changes the zones by somebody's order, all commands or none, and waits until that is done.
     ///
     /// # Errors
     /// As [`Source::zones`]; a refusal is an answer.
-    fn control(&self, _commands: &[Command]) -> io::Result<Answer> {
+    fn control(&self, _commands: &[Command], _by: Orderer) -> io::Result<Answer> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

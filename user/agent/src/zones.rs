@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gyre_contract::zones::{Command, Wish};
+use gyre_contract::zones::{Command, Orderer, Wish};
 
 use crate::{
     http::{self, Request},
@@ -37,7 +37,7 @@ pub fn answer(request: &Request, stream: &TcpStream, source: &Arc<dyn Source>) -
     match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/zones") => send(&mut out, source.zones())?,
         ("GET", "/zones/log") => log(&mut out, &request.query, source)?,
-        ("POST", "/zones") => control(&mut out, &request.body, source)?,
+        ("POST", "/zones") => control(&mut out, request, source)?,
         ("POST", "/zones/module") => module(&mut out, request, source)?,
         ("POST", "/zones/wish") => wish(&mut out, &request.body, source)?,
         ("GET", path) => match path.strip_prefix("/zones/").and_then(|rest| rest.strip_suffix("/console")) {
@@ -92,13 +92,17 @@ fn from(query: &str) -> Option<u64> {
     query.split('&').find_map(|word| word.strip_prefix("from=")).map_or(Some(0), |word| word.parse().ok())
 }
 
-/// `POST /zones`: a list of commands, done together or not at all. A refusal is its reason as JSON.
-fn control(out: &mut impl Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
-    let commands: Vec<Command> = match serde_json::from_slice(body) {
+/// `POST /zones`, `POST /zones?by=ORDERER`: a list of commands, done together or not at all. A refusal is its reason as JSON.
+fn control(out: &mut impl Write, request: &Request, source: &Arc<dyn Source>) -> io::Result<()> {
+    let name = request.query.split('&').find_map(|word| word.strip_prefix("by="));
+    let Some(by) = name.map_or(Some(Orderer::default()), Orderer::named) else {
+        return http::refuse(out, "400 Bad Request", "`by` must be owner or controller");
+    };
+    let commands: Vec<Command> = match serde_json::from_slice(&request.body) {
         Ok(commands) => commands,
         Err(error) => return http::refuse(out, "400 Bad Request", &format!("this is no list of commands: {error}")),
     };
-    match source.control(&commands) {
+    match source.control(&commands, by) {
         Ok(Ok(())) => http::respond(out, "200 OK", JSON, b"{}\n"),
         Ok(Err(refusal)) => http::respond(out, "409 Conflict", JSON, &serde_json::to_vec(&refusal)?),
         Err(error) => refuse(out, &error),

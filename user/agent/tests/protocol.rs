@@ -184,6 +184,21 @@ fn zones_are_shown_and_changed_all_commands_or_none() {
 }
 
 #[test]
+fn a_change_of_zones_names_its_orderer_who_is_the_owner_if_nobody_is_named() {
+    let agent = Agent::start();
+    let create = r#"[{"create":{"zone":"batch"}}]"#;
+    assert!(agent.post("/zones?by=controller", create).starts_with("HTTP/1.1 200 "));
+    assert!(agent.post("/zones", create).starts_with("HTTP/1.1 409 "));
+    for wrong in ["", "supervisor", "search", "Owner"] {
+        let answer = agent.post(&format!("/zones?by={wrong}"), create);
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("owner or controller"), "{answer}");
+    }
+    let by: Vec<String> =
+        body::<Vec<Record>>(&agent.get("/zones/log?from=2")).into_iter().map(|record| record.by).collect();
+    assert_eq!(by, ["controller", "owner"]);
+}
+
+#[test]
 fn a_module_is_handed_over_in_pieces_and_a_refusal_says_why() {
     let agent = Agent::start();
     let sent = |query: &str| agent.post(&format!("/zones/module?{query}"), "abc");

@@ -94,9 +94,19 @@ pub(crate) fn with_numbers_and_input<const N: usize>(number: u64, before: [i64; 
 
 /// Makes a call that writes a buffer, which comes after the other arguments; returns the count that the kernel returns.
 pub(crate) fn with_output<const N: usize>(number: u64, before: [i64; N], buffer: &mut [u8]) -> io::Result<usize> {
+    with_output_between(number, before, buffer, 0)
+}
+
+/// Like [`with_output`], with a number after the buffer.
+fn with_output_between<const N: usize>(
+    number: u64,
+    before: [i64; N],
+    buffer: &mut [u8],
+    after: u64,
+) -> io::Result<usize> {
     let (pointer, length) = (buffer.as_mut_ptr() as i64, buffer.len() as i64);
     let mut arguments = [0i64; 6];
-    let all = before.into_iter().chain([pointer, length]);
+    let all = before.into_iter().chain([pointer, length, after.cast_signed()]);
     arguments.iter_mut().zip(all).for_each(|(slot, value)| *slot = value);
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: pointer and length describe `buffer`, borrowed exclusively through the call; any bytes are valid in it.
@@ -108,6 +118,12 @@ pub(crate) fn with_output<const N: usize>(number: u64, before: [i64; N], buffer:
 pub(crate) fn with_both(number: u64, input: &[u8], output: &mut [u8]) -> io::Result<usize> {
     // The kernel only reads `input`, which lives through the call.
     with_output(number, [input.as_ptr() as i64, input.len() as i64], output)
+}
+
+/// Like [`with_both`], with a number after the buffers.
+pub(crate) fn with_both_and_number(number: u64, input: &[u8], output: &mut [u8], last: u64) -> io::Result<usize> {
+    // The kernel only reads `input`, which lives through the call.
+    with_output_between(number, [input.as_ptr() as i64, input.len() as i64], output, last)
 }
 
 /// Returns whether a descriptor can be written without waiting.

@@ -4,7 +4,7 @@ use std::io;
 
 use gyre_contract::{
     native,
-    zones::{Answer, Command, Record, Wish, WishAnswer, Zones},
+    zones::{Answer, Command, Orderer, RECORD_BYTES_MAX, Record, Wish, WishAnswer, Zones},
 };
 use serde::de::DeserializeOwned;
 
@@ -15,6 +15,8 @@ const ZONES_BYTES_FIRST: usize = 8 << 10;
 const ANSWER_BYTES: usize = 4 << 10;
 /// Room for records of the log in one call.
 const RECORDS_BYTES: usize = 64 << 10;
+// The fullest record has room: an empty list means that there is none yet.
+const _: () = assert!(RECORDS_BYTES > 2 * RECORD_BYTES_MAX);
 
 /// Reads the zones as they are now.
 ///
@@ -32,15 +34,15 @@ pub fn zones() -> io::Result<Zones> {
     }
 }
 
-/// Changes the zones: all commands or none. Waits until it is done.
+/// Changes the zones by somebody's order: all commands or none. Waits until it is done.
 ///
 /// # Errors
 /// The kernel's error; see [`native::ZONE_CONTROL`]. A refusal is an answer.
-pub fn control(commands: &[Command]) -> io::Result<Answer> {
+pub fn control(commands: &[Command], by: Orderer) -> io::Result<Answer> {
     let request = postcard::to_allocvec(commands)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     let mut answer = vec![0; ANSWER_BYTES];
-    let bytes = call::with_both(native::ZONE_CONTROL, &request, &mut answer)?;
+    let bytes = call::with_both_and_number(native::ZONE_CONTROL, &request, &mut answer, by as u64)?;
     decode(answer.get(..bytes).unwrap_or_default())
 }
 
@@ -97,7 +99,7 @@ mod tests {
     fn linux_knows_no_zones() {
         // Its numbers end far below: each call answers ENOSYS.
         assert_eq!(zones().unwrap_err().kind(), io::ErrorKind::Unsupported);
-        assert_eq!(control(&[]).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(control(&[], Orderer::Owner).unwrap_err().kind(), io::ErrorKind::Unsupported);
         let nothing = Wish { to: "a".into(), ..Wish::default() };
         assert_eq!(wish(&nothing).unwrap_err().kind(), io::ErrorKind::Unsupported);
         assert_eq!(stage(1, 1, 0, b"a").unwrap_err().kind(), io::ErrorKind::Unsupported);

@@ -320,6 +320,7 @@ mod tests {
             by: String::new(),
             took_ns,
             result: Ok(()),
+            last_words: None,
         }
     }
 

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_contract::zones::{Command, State, Zones};
+use gyre_contract::zones::{Command, Orderer, State, Zones};
 use serde::Serialize;
 
 use super::{wish::ms, words};
@@ -157,7 +157,11 @@ impl Round<'_> {
     fn lend(&self, from: &str, to: &str, zones: &Zones) -> Result<Option<String>> {
         let deadline_ms = ms(self.wanted.changing.deadline);
         let lend = Command::Lend { from: from.to_owned(), to: to.to_owned(), cores: 1, memory_bytes: 0, deadline_ms };
-        Ok(self.supervisor.control(&[lend])?.err().map(|refusal| words::refusal(&refusal, zones).0))
+        Ok(self
+            .supervisor
+            .control_by(Orderer::Controller, &[lend])?
+            .err()
+            .map(|refusal| words::refusal(&refusal, zones).0))
     }
 
     fn show(&self, report: &Report<'_>) -> Result<()> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use gyre_agent::{keeper::Keeper, key::Key, server, source::Source};
-use gyre_contract::zones::State;
+use gyre_contract::zones::{Orderer, State};
 
 use super::*;
 use crate::{
@@ -97,6 +97,16 @@ fn a_zone_is_made_and_ended_and_a_refusal_says_who_holds_what() {
         told.contains("2 cores wanted, 0 cores free") && told.contains("supervisor 1 core, batch 1 core"),
         "{told}"
     );
+}
+
+#[test]
+fn the_log_names_who_ordered_a_change() {
+    let served = serve();
+    let create_batch = Command::Create { zone: "batch".into(), cores: None, memory_bytes: None };
+    served.agent.control_by(Orderer::Controller, &[create_batch]).unwrap().unwrap();
+    served.change(&create("batch")).unwrap_err();
+    let by: Vec<String> = served.agent.zone_log(2).unwrap().into_iter().map(|record| record.by).collect();
+    assert_eq!(by, ["controller", "owner"]);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use gyre_contract::zones::{Borrowed, Command, Holding, View, Zones};
 use gyre_machine_file::units::show_bytes;
 
 use super::words;
-use crate::{agent::Agent, check::print_json, failure::Result, instances::SUPERVISOR, out::Form, ui};
+use crate::{
+    agent::Agent, check::print_json, failure::Result, instances::SUPERVISOR, out::Form, ui, view::harmless::harmless,
+};
 
 /// Runs `gyre zone list`.
 ///
@@ -67,10 +69,10 @@ fn row(zone: &View) -> Vec<String> {
     [first, held(&zone.holds), rules.to_vec(), last].concat()
 }
 
-/// The last words of a zone that crashed: its panic, without the addresses of its trace.
+/// The last words of a zone that crashed. They are those of a kernel that may be hostile.
 fn last_words(zone: &View) -> Option<String> {
     let line = zone.last_words.lines().next().filter(|line| !line.is_empty())?;
-    Some(format!("last words of {}: {line}\n", zone.name))
+    Some(format!("last words of {}: {}\n", zone.name, harmless(line)))
 }
 
 /// Says what a change has made of the zones that it named.
@@ -126,8 +128,8 @@ mod tests {
     #[test]
     fn last_words_are_those_of_a_zone_that_crashed() {
         let mut zones = zones();
-        zones.zones[0].last_words = "panicked at x.rs:1: no\n0xffff\n".into();
-        assert!(table(&zones).ends_with("last words of search: panicked at x.rs:1: no\n"));
+        zones.zones[0].last_words = "its kernel panicked: no\x1b[2J at x.rs:1".into();
+        assert!(table(&zones).ends_with("last words of search: its kernel panicked: no\u{241b}[2J at x.rs:1\n"));
     }
 
     #[test]

@@ -1,9 +1,22 @@
 //! A kernel's answers about zones, in words.
+//!
+//! * [`state`], [`cause`], [`protection`], [`restart`]: a zone as the list of zones shows it.
+//! * [`done`], [`not_done`]: a zone's own wish.
+//! * [`refusal`]: why nothing was changed, and what to do; it names who holds what.
+//! * [`record`]: a line of the log; of a crash also its last words, and a line with its trace.
+//!
+//! Names are those that the machine file checked. Last words are a kernel's, which may be hostile: they are made harmless.
 
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{
     Cause, Deed, Holding, Part, Protection, Record, Refusal, Restart, State, Wish, WishDeed, Zones,
 };
 use gyre_machine_file::units::show_bytes;
+
+use crate::view::harmless::harmless;
+
+/// Before the addresses of a trace: its first is the innermost place.
+const TRACE: &str = "        trace: 0";
 
 /// Says the state of a zone.
 pub fn state(state: &State) -> String {
@@ -173,7 +186,14 @@ fn deed(deed: Deed) -> &'static str {
     }
 }
 
-/// Writes a record of the log as one line; a refusal says why.
+/// Writes why a zone crashed, and on a second line the addresses for `gyre symbolise`. The words are those of a kernel that may be hostile.
+fn last_words(last: &LastWords) -> String {
+    let places: String = last.trace.iter().map(|place| format!(" {place:#018x}")).collect();
+    let trace = if places.is_empty() { places } else { format!("\n{TRACE}{places}") };
+    format!(": {}{trace}", harmless(&last.words))
+}
+
+/// Writes a record of the log as one line; a refusal says why. A crash says so too, and has a second line if there is a trace.
 pub fn record(record: &Record, zones: &Zones) -> String {
     let parts = parts(record.cores.len(), record.memory_bytes, &record.devices);
     let result = match &record.result {
@@ -181,7 +201,7 @@ pub fn record(record: &Record, zones: &Zones) -> String {
         Err(refusal) => format!("refused: {}", self::refusal(refusal, zones).0),
     };
     format!(
-        "{:>5} {:>10.3} s  {:<8}{} -> {}  by {}, {:.1} ms  {}{result}",
+        "{:>5} {:>10.3} s  {:<8}{} -> {}  by {}, {:.1} ms  {}{result}{}",
         record.number,
         record.at_ns as f64 / 1e9,
         deed(record.deed),
@@ -190,6 +210,7 @@ pub fn record(record: &Record, zones: &Zones) -> String {
         record.by,
         record.took_ns as f64 / 1e6,
         if parts.is_empty() { String::new() } else { format!("{parts}: ") },
+        record.last_words.as_ref().map(last_words).unwrap_or_default(),
     )
 }
 
@@ -197,6 +218,7 @@ pub fn record(record: &Record, zones: &Zones) -> String {
 mod tests {
     use super::super::tests::zones;
     use super::*;
+    use crate::symbols;
 
     #[test]
     fn every_refusal_says_what_is_wrong_and_what_to_do() {
@@ -236,10 +258,59 @@ mod tests {
             by: "owner".into(),
             took_ns: 250_000,
             result: Ok(()),
+            last_words: None,
         };
         let line = record(&one, &zones());
         assert_eq!(line, "    7      1.500 s  lend    batch -> search  by owner, 0.2 ms  1 core, 2.00 MiB: done");
         let refused = Record { result: Err(Refusal::Unknown { zone: "x".into() }), ..one };
         assert!(record(&refused, &zones()).ends_with("refused: there is no zone `x`"));
+    }
+
+    fn crash(words: &str, trace: &[u64]) -> Record {
+        Record {
+            number: 7,
+            at_ns: 1_500_000_000,
+            deed: Deed::Crash,
+            cores: vec![2],
+            memory_bytes: 2 << 20,
+            devices: vec![],
+            from: "search".into(),
+            to: "search".into(),
+            by: "supervisor".into(),
+            took_ns: 250_000,
+            result: Ok(()),
+            last_words: Some(LastWords::new(words, trace)),
+        }
+    }
+
+    #[test]
+    fn a_crash_says_why_and_its_trace_is_one_that_is_symbolised() {
+        let places = [0xffff_ffff_8010_0000, 0xffff_ffff_8020_0000];
+        let text = record(&crash("its kernel panicked: on purpose at a.rs:3", &places), &zones());
+        let (line, trace) = text.split_once('\n').unwrap();
+        assert!(line.ends_with("1 core, 2.00 MiB: done: its kernel panicked: on purpose at a.rs:3"), "{line}");
+        assert_eq!(symbols::addresses(trace).collect::<Vec<_>>(), places, "{trace}");
+        let none = record(&crash("it gave no sign of life", &[]), &zones());
+        assert!(none.ends_with("done: it gave no sign of life"), "{none}");
+    }
+
+    #[test]
+    fn hostile_last_words_neither_colour_nor_move_nor_make_a_line_of_their_own() {
+        let hostile = "\x1b[2J\x1b[31mred\r\n    8  all is well\u{202e}\u{9b}1m\x07";
+        let text = record(&crash(hostile, &[1]), &zones());
+        assert_eq!(text.lines().count(), 2, "{text:?}");
+        assert!(!text.contains(['\x1b', '\r', '\x07', '\u{202e}', '\u{9b}']), "{text:?}");
+        assert!(text.contains("red") && text.contains("all is well"), "{text:?}");
+    }
+
+    #[test]
+    fn places_are_texts_in_json_and_older_records_have_no_words() {
+        let one = crash("why", &[u64::MAX]);
+        let text = serde_json::to_string(&one).unwrap();
+        assert!(text.contains(r#""last_words":{"words":"why","trace":["0xffffffffffffffff"]}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), one);
+        assert!(serde_json::from_str::<Record>(&text.replace("0xff", "ff")).is_err());
+        let older = text.replace(r#","last_words":{"words":"why","trace":["0xffffffffffffffff"]}"#, "");
+        assert_eq!(serde_json::from_str::<Record>(&older).unwrap(), Record { last_words: None, ..one });
     }
 }

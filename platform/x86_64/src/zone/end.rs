@@ -39,6 +39,11 @@ fn end_zone(page: &ZonePage, code: u8) -> ! {
     crossing::leave()
 }
 
+/// True of a zone that has written last words.
+pub(crate) fn has_last_words() -> bool {
+    inside::zone_page().is_some_and(|page| page.life.words_count.load(Ordering::Acquire) != 0)
+}
+
 /// Writes a zone's last words. The first ones stay: what follows is their consequence.
 pub(crate) fn write_last_words(words: impl Display) {
     let Some(page) = inside::zone_page() else { return };

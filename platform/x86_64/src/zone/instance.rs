@@ -129,6 +129,12 @@ impl Instance {
         self.wall?.breach.get()
     }
 
+    /// The instructions at which cores were stopped behind its wall, with the numbers of their boxes; none without a wall, and of cores that
+    /// left by themselves.
+    pub fn stopped_at(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.cores().filter_map(|(slot, _)| Some((slot, self.wall?.stopped_at(slot)?)))
+    }
+
     /// Counts how often its cores have left its wall; 0 without one.
     pub fn exits(&self) -> u64 {
         self.wall.map_or(0, Wall::exits)

@@ -227,6 +227,11 @@ impl Wall {
         })
     }
 
+    /// The instruction at which the core of a slot was stopped.
+    pub(super) fn stopped_at(&self, slot: usize) -> Option<u64> {
+        self.warden(slot)?.stopped_at()
+    }
+
     /// Counts how often the zone's cores have left the wall.
     pub(super) fn exits(&self) -> u64 {
         (0..CORES_MAX).filter_map(|slot| self.warden(slot)).fold(0, |sum, warden| sum.wrapping_add(warden.exits()))

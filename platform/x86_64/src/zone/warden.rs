@@ -41,6 +41,8 @@ pub(super) struct Warden {
     orders: AtomicU32,
     is_inside: AtomicBool,
     exits: AtomicU64,
+    /// The zone's instruction at which an order to stop found the core; 0 if none has.
+    stopped_at: AtomicU64,
 }
 
 /// The step after an exit.
@@ -62,6 +64,7 @@ impl Warden {
             orders: AtomicU32::new(0),
             is_inside: AtomicBool::new(false),
             exits: AtomicU64::new(0),
+            stopped_at: AtomicU64::new(0),
         }
     }
 
@@ -80,8 +83,14 @@ impl Warden {
         self.exits.load(Ordering::Acquire)
     }
 
+    /// The zone's instruction at which the core was stopped, if it was.
+    pub(super) fn stopped_at(&self) -> Option<u64> {
+        Some(self.stopped_at.load(Ordering::Acquire)).filter(|place| *place != 0)
+    }
+
     /// Forgets former orders: another core is about to come.
     pub(super) fn get_ready(&self) {
+        self.stopped_at.store(0, Ordering::Relaxed);
         self.orders.store(0, Ordering::Relaxed);
         self.block.leave_guest.store(0, Ordering::Release);
     }
@@ -111,6 +120,7 @@ impl Warden {
         let wall = self.wall();
         loop {
             if self.orders.load(Ordering::Acquire) & STOP != 0 || wall.breach.is_there() {
+                self.stopped_at.store(core.registers.rip, Ordering::Release);
                 return;
             }
             let exit = enter_at(core, wall.root());

@@ -19,6 +19,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::Cause;
 use gyre_interface::leases::Lots;
 use gyre_interface::zone_messages::{Figures, FromZone, LinkOffer, Reason, ToZone, ZoneName};
@@ -29,6 +30,9 @@ use gyre_object::SpinLock;
 pub(super) const MS: u64 = 1_000_000;
 /// Time that a fake takes to stand.
 pub(super) const STAND_MS: u64 = 80;
+/// Places in the kernel of a fake that panics, and of one that falls silent.
+pub(super) const PANICKED_AT: u64 = 0xffff_ffff_8010_0000;
+pub(super) const STOPPED_AT: u64 = 0xffff_ffff_8020_0000;
 
 /// How a zone behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +77,8 @@ pub(super) struct Zone {
     pub(super) forgotten: Vec<u16>,
     /// Answers to its wishes, with their tokens.
     pub(super) wishes: Vec<(u32, ToZone)>,
+    /// The words that it says when it panics.
+    pub(super) last_words: String,
     stops_at: Option<u64>,
     answers: VecDeque<(u64, Message)>,
     printed: u64,
@@ -127,6 +133,7 @@ impl Zone {
             disk_offers: Vec::new(),
             forgotten: Vec::new(),
             wishes: Vec::new(),
+            last_words: String::new(),
             stops_at: None,
             answers: VecDeque::new(),
             printed: 0,
@@ -403,7 +410,8 @@ impl Instances for Fake {
         let zone = &mut state.zones[plan.zone];
         assert!(zone.running.is_empty(), "an instance is written over one that runs");
         assert!(plan.parts.lots[0].count >= 4, "the image lies in one run");
-        *zone = Zone { temper: zone.temper, is_there: true, begun_ns: now_ns(), ..Zone::new() };
+        let last_words = core::mem::take(&mut zone.last_words);
+        *zone = Zone { temper: zone.temper, is_there: true, begun_ns: now_ns(), last_words, ..Zone::new() };
         (zone.lots, zone.devices) = (plan.parts.lots.clone(), plan.parts.devices.clone());
         zone.running = plan.parts.cores.clone();
         Ok(())
@@ -415,8 +423,8 @@ impl Instances for Fake {
 
     fn release(&self, zone: usize) {
         self.on(zone, |zone| {
-            let temper = zone.temper;
-            *zone = Zone { temper, running: core::mem::take(&mut zone.running), ..Zone::new() };
+            let (temper, last_words) = (zone.temper, core::mem::take(&mut zone.last_words));
+            *zone = Zone { temper, last_words, running: core::mem::take(&mut zone.running), ..Zone::new() };
         });
     }
 
@@ -428,8 +436,13 @@ impl Instances for Fake {
         None
     }
 
-    fn last_words(&self, _zone: usize) -> String {
-        "a fake's last words".to_string()
+    fn last_words(&self, zone: usize) -> LastWords {
+        self.on(zone, |zone| match zone.temper {
+            // It says nothing; where it was can be seen once its cores stand still.
+            Temper::FallsSilent(_) if !zone.running.is_empty() => LastWords::default(),
+            Temper::FallsSilent(_) => LastWords::new("core 0 was in its kernel", &[STOPPED_AT]),
+            _ => LastWords::new(&alloc::format!("a fake's last words {}", zone.last_words), &[PANICKED_AT]),
+        })
     }
 
     fn is_parked(&self, zone: usize, core: u32) -> bool {

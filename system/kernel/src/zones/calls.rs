@@ -7,7 +7,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use gyre_account::current_activity;
 use gyre_contract::zones::{
-    Answer, Command, LOG_RECORDS_MAX, LOT_BYTES, MODULE_BYTES_MAX, Record, Refusal, Wish, WishAnswer,
+    Answer, Command, LOG_RECORDS_MAX, LOT_BYTES, MODULE_BYTES_MAX, Orderer, Record, Refusal, Wish, WishAnswer,
 };
 use gyre_interface::zone_messages::ZoneName;
 use gyre_interface::zones::{By, ZonesError};
@@ -30,15 +30,20 @@ fn encoded(value: &impl Serialize) -> Result<Vec<u8>, Errno> {
     postcard::to_allocvec(value).map_err(|_| Errno::ENOMEM)
 }
 
-/// `zone_control(request, length, answer, room)`.
+/// `zone_control(request, length, answer, room, by)`.
 pub async fn control(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let zones = supervised(kernel)?;
     if arguments.size(1) > REQUEST_BYTES_MAX {
         return Err(Errno::EINVAL);
     }
+    let by = match Orderer::ALL.get(arguments.size(4)) {
+        Some(Orderer::Owner) => By::Owner,
+        Some(Orderer::Controller) => By::Controller,
+        None => return Err(Errno::EINVAL),
+    };
     let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
     let commands: Vec<Command> = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
-    let answer: Answer = match zones.client.change(commands, By::Owner).await {
+    let answer: Answer = match zones.client.change(commands, by).await {
         Ok(()) => Ok(()),
         Err(ZonesError::Refused(refusal)) => Err(refusal),
         Err(ZonesError::Unknown) => Err(Refusal::Unknown { zone: "?".into() }),

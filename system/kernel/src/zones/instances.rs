@@ -12,9 +12,9 @@ use super::region_of;
 use crate::base::Base;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write;
 use core::sync::atomic::{AtomicU8, Ordering};
 use gyre_account::ActivityId;
+use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{Cause, LOT_BYTES};
 use gyre_interface::leases::{Lots, ZONES_MAX};
 use gyre_interface::zone_messages::LinkOffer;
@@ -185,13 +185,17 @@ impl Instances for Machine {
         Some(if breach.deed == Deed::Shutdown { Cause::Shutdown } else { Cause::Violation })
     }
 
-    fn last_words(&self, zone: usize) -> String {
+    fn last_words(&self, zone: usize) -> LastWords {
         let breach = self.on(zone, |held| held.instance.as_ref()?.breach());
-        let said = self.on_page(zone, last_words).unwrap_or_default();
-        match breach {
-            Some(breach) if said.is_empty() => alloc::format!("{breach}"),
-            Some(breach) => alloc::format!("{breach}; it had said: {said}"),
-            None => said,
+        let said = self.on_page(zone, said).unwrap_or_default();
+        match (breach, said.words.as_str()) {
+            (Some(breach), "") => LastWords::new(&alloc::format!("{breach}"), &[breach.rip]),
+            (Some(breach), words) => {
+                let trace: Vec<u64> = core::iter::once(breach.rip).chain(said.trace.iter().copied()).collect();
+                LastWords::new(&alloc::format!("{breach}; it had said: {words}"), &trace)
+            }
+            (None, "") => self.on(zone, |held| held.instance.as_ref().map(stopped)).unwrap_or_default(),
+            (None, _) => said,
         }
     }
 
@@ -318,17 +322,23 @@ impl Instances for Machine {
     }
 }
 
-/// Returns a zone's last words and the places of its trace.
-fn last_words(page: &ZonePage) -> String {
+/// Returns a zone's own last words and the places of its trace.
+fn said(page: &ZonePage) -> LastWords {
     let count = (page.life.words_count.load(Ordering::Acquire) as usize).min(ZONE_WORDS_BYTES);
     let bytes: Vec<u8> =
         page.life.words.iter().take(count).map(|byte: &AtomicU8| byte.load(Ordering::Relaxed)).collect();
     let plain = |one: char| if one.is_control() { ' ' } else { one };
-    let mut words: String = String::from_utf8_lossy(&bytes).chars().map(plain).collect();
+    let words: String = String::from_utf8_lossy(&bytes).chars().map(plain).collect();
     let places = (page.life.trace_count.load(Ordering::Acquire) as usize).min(ZONE_TRACE_MAX);
-    for place in page.life.trace.iter().take(places) {
-        // A string takes all that is written.
-        let _ = write!(words, " {:#x}", place.load(Ordering::Relaxed));
-    }
-    words
+    let trace: Vec<u64> = page.life.trace.iter().take(places).map(|place| place.load(Ordering::Relaxed)).collect();
+    LastWords::new(&words, &trace)
+}
+
+/// Returns where the cores of a zone were that were taken from behind its wall.
+fn stopped(instance: &Instance) -> LastWords {
+    let places: Vec<(usize, u64)> = instance.stopped_at().collect();
+    let word = |(slot, place): &(usize, u64)| alloc::format!("core {slot} of it was at {place:#x}");
+    let words: Vec<String> = places.iter().map(word).collect();
+    let trace: Vec<u64> = places.iter().map(|(_, place)| *place).collect();
+    LastWords::new(&words.join(", "), &trace)
 }

@@ -19,7 +19,7 @@ use gyre_contract::{
     seats::{self, Revoke, Seats},
     session::ExecRequest,
     trace::Batch,
-    zones::{Answer, Command, Record, Wish, WishAnswer, Zones},
+    zones::{Answer, Command, Orderer, Record, Wish, WishAnswer, Zones},
 };
 
 use gyre_native::trace::Trace;
@@ -129,8 +129,8 @@ impl Source for Native {
         gyre_native::zones::zones()
     }
 
-    fn control(&self, commands: &[Command]) -> io::Result<Answer> {
-        gyre_native::zones::control(commands)
+    fn control(&self, commands: &[Command], by: Orderer) -> io::Result<Answer> {
+        gyre_native::zones::control(commands, by)
     }
 
     fn stage(&self, piece: Piece, bytes: &[u8]) -> io::Result<u64> {

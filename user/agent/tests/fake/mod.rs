@@ -10,7 +10,7 @@ use gyre_contract::{
     native::Change,
     promise::Together,
     session::ExecRequest,
-    zones::{Answer, Command, Record as ZoneRecord, Zones},
+    zones::{Answer, Command, Orderer, Record as ZoneRecord, Zones},
 };
 
 use gyre_agent::source::{Piece, Program, Source, Streams, child, no_tenant_of, no_zone_of};
@@ -24,6 +24,8 @@ pub struct Fake {
     started: Instant,
     /// Whether each zone runs.
     runs: Mutex<[bool; 2]>,
+    /// The orderers of changes of zones.
+    orders: Mutex<Vec<Orderer>>,
 }
 
 impl Fake {
@@ -34,7 +36,7 @@ impl Fake {
 
 impl Default for Fake {
     fn default() -> Self {
-        Self { started: Instant::now(), runs: Mutex::new([true, false]) }
+        Self { started: Instant::now(), runs: Mutex::new([true, false]), orders: Mutex::default() }
     }
 }
 
@@ -63,7 +65,8 @@ impl Source for Fake {
     }
 
     /// Makes and ends zones; knows nothing of sizes.
-    fn control(&self, commands: &[Command]) -> io::Result<Answer> {
+    fn control(&self, commands: &[Command], by: Orderer) -> io::Result<Answer> {
+        self.orders.lock().map_err(|_| io::Error::other("poisoned"))?.push(by);
         let mut runs = self.runs();
         let answer = zones::done(commands, &mut runs);
         if answer.is_ok() {
@@ -91,7 +94,8 @@ impl Source for Fake {
     }
 
     fn zone_log(&self, from: u64) -> io::Result<Vec<ZoneRecord>> {
-        Ok(zones::log(from))
+        let orders = self.orders.lock().map_err(|_| io::Error::other("poisoned"))?;
+        Ok(zones::log(from, &orders))
     }
 
     /// Knows the tenants; what it would change is a formula.

@@ -1,6 +1,6 @@
 //! Two zones of which it is only known whether they run.
 
-use gyre_contract::zones::{Answer, Command, Deed, Holding, Part, Record, Refusal, State, View, Zones};
+use gyre_contract::zones::{Answer, Command, Deed, Holding, Orderer, Part, Record, Refusal, State, View, Zones};
 
 /// Their names.
 pub const NAMES: [&str; 2] = ["search", "batch"];
@@ -49,8 +49,10 @@ pub fn done(commands: &[Command], runs: &mut [bool; 2]) -> Answer {
     Ok(())
 }
 
-pub fn log(from: u64) -> Vec<Record> {
-    let record = |number: u64| Record {
+/// Two creations, then a record for each order.
+pub fn log(from: u64, orders: &[Orderer]) -> Vec<Record> {
+    let names = ["supervisor"; 2].into_iter().chain(orders.iter().map(|one| one.name()));
+    let record = |(number, by): (u64, &str)| Record {
         number,
         at_ns: number * 1_000_000_000,
         deed: Deed::Create,
@@ -59,9 +61,10 @@ pub fn log(from: u64) -> Vec<Record> {
         devices: vec![],
         from: "free".into(),
         to: "search".into(),
-        by: "supervisor".into(),
+        by: by.into(),
         took_ns: 90_000_000,
         result: Ok(()),
+        last_words: None,
     };
-    (from..2).map(record).collect()
+    (0..).zip(names).filter(|(number, _)| *number >= from).map(record).collect()
 }
