@@ -1,4 +1,12 @@
-//! Reasons: why a knob stands as it does, with the numbers that led there. [`core::fmt::Display`] says it in one English sentence.
+//! Reasons: why a knob stands as it does, with the numbers that led there.
+//!
+//! [`core::fmt::Display`] says one in an English sentence. People read it in `gyre goals`, `gyre broker --explain` and the
+//! lines of `gyre zone control`; it is the reason of the change on the bill.
+//!
+//! A variant belongs to the policy that its sentence begins with here, or to all. Its numbers are those of one window, as
+//! the policy believed them: finite, and cut to their ranges. A reason of a knob that did not move says why not.
+//!
+//! Left out: what the plan cut ([`Cut`]), which stands in the decision beside the reason.
 
 use core::fmt;
 
@@ -52,6 +60,20 @@ pub enum Reason {
         measured_ms: f64,
         /// The bound, in milliseconds.
         lower_ms: f64,
+    },
+    /// Threshold: the percentile is below the lower bound, but a step less was late at about as many answers.
+    NeededAt {
+        /// Answers in the window.
+        beats: u64,
+        /// Answers at which what a step back leaves was late.
+        late_at: u64,
+    },
+    /// Threshold: the same, but it has been early for so long that the step back is tried.
+    Trial {
+        /// Answers at which what the step back leaves was late.
+        late_at: u64,
+        /// How long it was early, in nanoseconds.
+        early_ns: u64,
     },
     /// Threshold: a move would be due, but the last one is too recent.
     Waits {
@@ -116,6 +138,8 @@ impl fmt::Display for Reason {
             | Reason::InBand { .. }
             | Reason::Late { .. }
             | Reason::Early { .. }
+            | Reason::NeededAt { .. }
+            | Reason::Trial { .. }
             | Reason::Waits { .. }
             | Reason::AtBound { .. }
             | Reason::Beside { .. } => self.threshold(f),
@@ -138,6 +162,14 @@ impl Reason {
             Reason::Early { measured_ms, lower_ms } => {
                 write!(f, "its {measured_ms:.1} ms are below {lower_ms:.1} ms, so it gives a step back")
             }
+            Reason::NeededAt { beats, late_at } => {
+                write!(f, "its {beats} answers need what it holds: a step less was late at {late_at}")
+            }
+            Reason::Trial { late_at, early_ns } => write!(
+                f,
+                "it was early for {:.0} s, so it tries whether a step less, which was late at {late_at} answers, is enough now",
+                early_ns as f64 / 1e9
+            ),
             Reason::Waits { left_ns } => {
                 write!(f, "its last step is too recent: the next one may come in {:.1} s", left_ns as f64 / 1e9)
             }

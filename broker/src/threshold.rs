@@ -1,73 +1,26 @@
 //! Thresholds on a percentile move a step between a service and the batch work beside it.
 //!
-//! Law: above `upper_ms` the service takes a step from the batch tenant, below `lower_ms` it gives one back. At most one step within
-//! `pause_ns`, none in the other direction within `turn_ns`: that stops flapping. Neither falls below its least part.
+//! Law: above `upper_ms` the service takes a step from the batch tenant, below `lower_ms` it gives one back, unless the rest was late at about as
+//! many answers (`late.rs`). At most one step within `pause_ns`, none in the other direction within `turn_ns`: that stops flapping. Neither falls
+//! below its least part.
 //!
 //! Promise: between two moves lie at least `pause_ns`; the sum of the two is never more than before.
-//! A window must hold the time that its percentile is of: 10 s, with at least [`Bounds::beats_min`] answers.
+//! A window must hold the time that its percentile is of: 10 s, with at least [`Bounds::beats_min`] answers. All windows are of about one length.
+//!
+//! Left out: loads that are known in advance. The first late window of a day is late.
+
+mod bounds;
+mod late;
 
 use crate::number::within;
 use crate::plan::{Knob, Owner, Plan};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::resource::Resource;
-use crate::window::{TenantId, Window};
-
-/// The largest percentile that is named in a reason, in milliseconds.
-const MEASURED_MAX_MS: f64 = 1e9;
-
-/// The numbers of the law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
-    /// Above it the service is late, in milliseconds.
-    pub upper_ms: f64,
-    /// Below it the service has more than it needs, in milliseconds.
-    pub lower_ms: f64,
-    /// The part of the machine that a step moves: one core, or a tenth of one.
-    pub step: f64,
-    /// The least part of the service.
-    pub service_least: f64,
-    /// The least part of the batch tenant.
-    pub batch_least: f64,
-    /// Answers in a window below which its percentile says nothing.
-    pub beats_min: u64,
-    /// Least time between two steps, in nanoseconds.
-    pub pause_ns: u64,
-    /// Least time between a step and one back, in nanoseconds.
-    pub turn_ns: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
-            upper_ms: 200.0,
-            lower_ms: 160.0,
-            step: 0.0125,
-            service_least: 0.05,
-            batch_least: 0.05,
-            beats_min: 300,
-            pause_ns: 10_000_000_000,
-            turn_ns: 30_000_000_000,
-        }
-    }
-}
-
-impl Bounds {
-    /// Makes each number finite and not negative.
-    fn believed(self) -> Bounds {
-        let ms = |value| within(value, 0.0, MEASURED_MAX_MS);
-        let part = |value| within(value, 0.0, 1.0);
-        Bounds {
-            upper_ms: ms(self.upper_ms),
-            lower_ms: ms(self.lower_ms),
-            step: part(self.step),
-            service_least: part(self.service_least),
-            batch_least: part(self.batch_least),
-            beats_min: self.beats_min.max(1),
-            ..self
-        }
-    }
-}
+use crate::window::{Observation, TenantId, Window};
+pub use bounds::Bounds;
+use bounds::MEASURED_MAX_MS;
+use late::{Late, Offer, Verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -81,7 +34,15 @@ struct Step {
     direction: Direction,
 }
 
-/// A service, the batch tenant beside it, and the last step between them.
+/// A step that is due at the end of a window.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    direction: Direction,
+    part: f64,
+    reason: Reason,
+}
+
+/// A service, the batch tenant beside it, the last step between them, and what it was made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
     service: TenantId,
@@ -89,12 +50,16 @@ pub struct Threshold {
     resource: Resource,
     bounds: Bounds,
     last: Option<Step>,
+    late: Late,
+    /// The end of the window before, in nanoseconds.
+    seen_ns: Option<u64>,
 }
 
 impl Threshold {
     /// Returns a policy that moves `resource` between `service` and `batch`.
     pub fn new(service: TenantId, batch: TenantId, resource: Resource, bounds: Bounds) -> Threshold {
-        Threshold { service, batch, resource, bounds: bounds.believed(), last: None }
+        let bounds = bounds.believed();
+        Threshold { service, batch, resource, bounds, last: None, late: Late::NEVER, seen_ns: None }
     }
 
     /// Returns the direction that the percentile asks for; the reason if it asks for none.
@@ -109,6 +74,38 @@ impl Threshold {
             Ok(Direction::ToBatch)
         } else {
             Err(Reason::InBand { measured_ms })
+        }
+    }
+
+    /// Returns the step that is due; the reason if there is none, or not now.
+    fn due(&mut self, seen: &Observation<'_>, now_ns: u64, plan: &Plan) -> Result<Due, Reason> {
+        let passed_ns = self.seen_ns.replace(now_ns).map_or(0, |before_ns| now_ns.saturating_sub(before_ns));
+        let (beats, measured_ms) = (seen.beats, within(seen.percentile_ms, 0.0, MEASURED_MAX_MS));
+        let direction = self.wanted(beats, seen.percentile_ms)?;
+        let part = self.movable(direction, plan);
+        if part <= 0.0 {
+            return Err(Reason::AtBound { measured_ms });
+        }
+        let reason = match direction {
+            Direction::ToService => Reason::Late { measured_ms, upper_ms: self.bounds.upper_ms },
+            Direction::ToBatch => {
+                let held = plan.part(self.service, self.resource);
+                let offer = Offer { beats, held, step: part, passed_ns, turn_ns: self.bounds.turn_ns };
+                self.early(&offer, measured_ms)?
+            }
+        };
+        match self.wait_ns(direction, now_ns) {
+            0 => Ok(Due { direction, part, reason }),
+            left_ns => Err(Reason::Waits { left_ns }),
+        }
+    }
+
+    /// Returns the reason for a step back; that against it if the service needs what it holds.
+    fn early(&mut self, offer: &Offer, measured_ms: f64) -> Result<Reason, Reason> {
+        match self.late.judge(offer) {
+            Verdict::Free => Ok(Reason::Early { measured_ms, lower_ms: self.bounds.lower_ms }),
+            Verdict::Needed { late_at } => Err(Reason::NeededAt { beats: offer.beats, late_at }),
+            Verdict::Trial { late_at, early_ns } => Ok(Reason::Trial { late_at, early_ns }),
         }
     }
 
@@ -151,26 +148,26 @@ impl Threshold {
         })
     }
 
-    fn step(&mut self, plan: &mut Plan, direction: Direction, now_ns: u64, measured_ms: f64) {
-        let step = self.movable(direction, plan);
-        if step <= 0.0 {
-            return self.keep(plan, Reason::AtBound { measured_ms }, measured_ms);
-        }
+    fn step(&mut self, plan: &mut Plan, due: &Due, now_ns: u64, seen: &Observation<'_>) {
+        let measured_ms = within(seen.percentile_ms, 0.0, MEASURED_MAX_MS);
         let beside = Reason::Beside { service: self.service, measured_ms };
         let (service, batch) = (plan.part(self.service, self.resource), plan.part(self.batch, self.resource));
-        match direction {
+        match due.direction {
             Direction::ToService => {
-                self.write(plan, self.batch, batch - step, beside);
-                let reason = Reason::Late { measured_ms, upper_ms: self.bounds.upper_ms };
-                self.write(plan, self.service, service + step, reason);
+                self.write(plan, self.batch, batch - due.part, beside);
+                self.write(plan, self.service, service + due.part, due.reason);
+                self.late.takes(seen.beats, service);
             }
             Direction::ToBatch => {
-                let reason = Reason::Early { measured_ms, lower_ms: self.bounds.lower_ms };
-                self.write(plan, self.service, service - step, reason);
-                self.write(plan, self.batch, batch + step, beside);
+                self.write(plan, self.service, service - due.part, due.reason);
+                self.write(plan, self.batch, batch + due.part, beside);
+                match due.reason {
+                    Reason::Trial { .. } => self.late.tries(),
+                    _ => self.late.gives(),
+                }
             }
         }
-        self.last = Some(Step { at_ns: now_ns, direction });
+        self.last = Some(Step { at_ns: now_ns, direction: due.direction });
     }
 }
 
@@ -184,13 +181,9 @@ impl Policy for Threshold {
         let Some(service) = service.filter(|_| window.movable.contains(self.resource) && self.owns_both(plan)) else {
             return;
         };
-        let measured_ms = within(service.seen.percentile_ms, 0.0, MEASURED_MAX_MS);
-        match self.wanted(service.seen.beats, service.seen.percentile_ms) {
-            Err(reason) => self.keep(plan, reason, measured_ms),
-            Ok(direction) => match self.wait_ns(direction, window.now_ns) {
-                0 => self.step(plan, direction, window.now_ns, measured_ms),
-                left_ns => self.keep(plan, Reason::Waits { left_ns }, measured_ms),
-            },
+        match self.due(&service.seen, window.now_ns, plan) {
+            Ok(due) => self.step(plan, &due, window.now_ns, &service.seen),
+            Err(reason) => self.keep(plan, reason, within(service.seen.percentile_ms, 0.0, MEASURED_MAX_MS)),
         }
     }
 }

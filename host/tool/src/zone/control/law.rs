@@ -1,7 +1,7 @@
 //! The law of the controller: the broker's plug-in for thresholds, with cores as its unit. Pure: it reads no clock and asks no machine.
 //!
 //! A part of the machine is a part of the cores that the two zones hold together, so a step is one of them. If their sum changes, because somebody
-//! else gives or takes, a new law begins: it may move at once.
+//! else gives or takes, a new law begins: it may move at once, and remembers no load at which the service was late.
 //!
 //! A window is the difference of two looks at totals. A total that went back is that of a zone that was made again: it counts from 0.
 //!
@@ -48,7 +48,7 @@ pub struct Decided {
     pub why: String,
 }
 
-/// The law, with the time of its last step.
+/// The law, with the time of its last step and the load for which it was made.
 pub struct Law {
     band: Band,
     pause: Duration,
@@ -161,7 +161,11 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn seen(p99_ms: f64) -> Seen {
-        Seen { answers: 1000, p99_ms: Some(p99_ms) }
+        of(1000, p99_ms)
+    }
+
+    fn of(answers: u64, p99_ms: f64) -> Seen {
+        Seen { answers, p99_ms: Some(p99_ms) }
     }
 
     #[test]
@@ -173,9 +177,21 @@ mod tests {
         assert!(late.why.contains("300"), "{}", late.why);
         assert_eq!(law.decide(25 * S, &seen(300.0), [2, 1]).moves, None, "too soon");
         assert_eq!(law.decide(30 * S, &seen(300.0), [2, 1]).moves, None, "the batch zone keeps its last core");
-        assert_eq!(law.decide(40 * S, &seen(20.0), [2, 1]).moves, None, "too soon for a step back");
-        assert_eq!(law.decide(50 * S, &seen(20.0), [2, 1]).moves, Some(Move::ToBatch));
-        assert_eq!(law.decide(500 * S, &seen(20.0), [1, 2]).moves, None, "the service keeps its last core");
+        assert_eq!(law.decide(40 * S, &of(800, 20.0), [2, 1]).moves, None, "too soon for a step back");
+        assert_eq!(law.decide(50 * S, &of(800, 20.0), [2, 1]).moves, Some(Move::ToBatch));
+        assert_eq!(law.decide(500 * S, &of(800, 20.0), [1, 2]).moves, None, "the service keeps its last core");
+    }
+
+    #[test]
+    fn a_core_stays_while_one_less_was_late_at_as_many_answers_and_another_sum_forgets_it() {
+        let mut law = Law::new(&BAND, Duration::from_secs(10), 300);
+        assert_eq!(law.decide(10 * S, &seen(300.0), [1, 2]).moves, Some(Move::ToService));
+        for at in 2..20 {
+            let early = law.decide(at * 10 * S, &of(900, 20.0), [2, 1]);
+            assert_eq!(early.moves, None, "{early:?}");
+            assert!(early.why.contains("was late at 1000"), "{early:?}");
+        }
+        assert_eq!(law.decide(200 * S, &of(900, 20.0), [2, 2]).moves, Some(Move::ToBatch));
     }
 
     #[test]
