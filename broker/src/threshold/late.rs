@@ -13,7 +13,7 @@ use crate::number::positive;
 
 /// Turns for which a service is early before the first trial.
 const TRIAL_TURNS: u64 = 10;
-/// The same after trials that failed, at most.
+/// Turns before a trial after others that failed, at most.
 const TRIAL_TURNS_MAX: u64 = 160;
 /// The answers must have fallen by this part of the part of its holding that the service would give: 15 % for one core of two.
 const FALL: f64 = 0.3;
@@ -42,16 +42,16 @@ pub enum Verdict {
     Free,
     /// The rest was late at so many answers.
     Needed { late_at: u64 },
-    /// The same, but the service was early for so long that it is tried.
+    /// The rest was late at so many answers, but the service was early for so long that it is tried.
     Trial { late_at: u64, early_ns: u64 },
 }
 
-/// What is remembered.
+/// The memory of a law.
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
     /// Answers at which the service was late, divided by the part that it held.
     per_part: Option<f64>,
-    /// The same before the last trial.
+    /// Those before the last trial.
     tried: Option<f64>,
     /// How long the service was early although it needed its part, in nanoseconds.
     early_ns: u64,
