@@ -75,6 +75,16 @@ else
     echo "test boot: memory between a supervisor and its zones is not touched ... FAILED"
 fi
 rm -f "$backing"
+# It says which levels of protection it has, and refuses zones at others: the check of that is on its list on no other machine.
+wanted='levels of protection: none, pages; no walls: the processor has no guests (SVM)'
+boot 1 "supervisor without SVM" q35 $usual,-svm 2 256 'supervisor cores=1 memory=2M+64M'
+case $(cat "$log") in
+*': ok walls_are_refused_if_the_machine_has_none'*) echo "test boot: walls are refused without SVM ... ok" ;;
+*)
+    echo "test boot: walls are refused without SVM ... FAILED"
+    echo "supervisor without SVM: no word of walls that are refused" >> "$failures"
+    ;;
+esac
 wanted='supervisor of 1 more cores'
 boot 1 "supervisor of two cores, with one more" q35 $usual 3 256 'supervisor cores=2 memory=2M+64M'
 wanted='supervisor of 0 more cores, 0 KiB of memory in lots, 0 PCI functions'

@@ -57,7 +57,7 @@ pub fn main() -> ! {
         devices::CHECKS,
         image::CHECKS,
         supervisor::CHECKS,
-        walls::CHECKS,
+        walls::checks(),
         zones::CHECKS,
     ];
     let (mut good, mut bad) = (0, 0);

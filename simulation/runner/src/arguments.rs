@@ -82,6 +82,11 @@ impl Arguments {
         Some(arguments)
     }
 
+    /// Returns true if a world is to be run.
+    pub fn has(&self, world: World) -> bool {
+        self.world.is_none_or(|only| only == world)
+    }
+
     /// Writes them as a command line.
     pub fn words(&self) -> Vec<String> {
         let mut words = vec!["--from".into(), self.from.to_string(), "--seeds".into(), self.seeds.to_string()];

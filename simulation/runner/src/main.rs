@@ -4,6 +4,8 @@
 //!   process that fails has printed its seed and the words that run it again.
 //! * Each seed runs a chain of stages and a whole machine; every fourth one cells too, every eighth one two machines on
 //!   one clock. With `--instances linked` it runs two linked machines instead.
+//! * Every eighth seed runs stages and the whole machine once more with cores that leave and come back, one of 64 two
+//!   linked machines so. With `--cores moving` all seeds do, and no world is run with cores that stay.
 //! * Each world runs twice, in a thread of its own, and both outcomes must be equal. Two machines are also compared
 //!   with each alone.
 //! * `tell_rate` measures a stream over a link and over loopback; it is no check.
@@ -33,6 +35,14 @@ const INSTANCES_EVERY: u64 = 8;
 const CELLS_EVERY: u64 = 4;
 /// Which of the seeds with two machines: none in which tenants want the whole link.
 const INSTANCES_AT: u64 = 4;
+/// One seed of so many runs once more with cores that move.
+const MOVING_EVERY: u64 = 8;
+/// Which: none whose tenants keep tasks on every core, as cores stay then, nor one whose kernel fails.
+const MOVING_AT: u64 = 6;
+/// One seed of so many runs two linked machines with cores that move: one among those of the gate.
+const LINKED_EVERY: u64 = 64;
+/// Which: one whose second machine is killed.
+const LINKED_AT: u64 = 5;
 
 fn main() -> ExitCode {
     let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
@@ -97,37 +107,46 @@ fn reach_all(arguments: &Arguments, sums: &Sums) -> bool {
 }
 
 fn work(arguments: &Arguments) -> ExitCode {
-    let is_possible = whole::is_possible();
-    for seed in arguments.from..arguments.from + arguments.seeds {
-        if arguments.instances == Instances::Linked {
-            match report(seed, arguments.cores, LINKED, whole::run_zones) {
-                true => continue,
-                false => return ExitCode::FAILURE,
-            }
-        }
-        let is_alone = arguments.instances == Instances::One;
-        let is_one_of = |world| arguments.world.is_none_or(|only| only == world);
-        let may_be_whole = is_possible && is_one_of(World::Whole);
-        let runs_stages = is_alone && is_one_of(World::Stages);
-        let is_due = arguments.world == Some(World::Cells) || seed % CELLS_EVERY == 0;
-        let runs_cells = is_alone && is_due && is_one_of(World::Cells) && arguments.cores == Cores::Still;
-        let runs_instances = may_be_whole && (!is_alone || seed % INSTANCES_EVERY == INSTANCES_AT);
-        let holds = (!runs_stages || report(seed, arguments.cores, "stages", stages::run))
-            && (!(is_alone && may_be_whole) || report(seed, arguments.cores, "whole", whole::run))
-            && (!runs_cells || report(seed, Cores::Still, "cells", |seed, _| whole::run_cells(seed)))
-            && (!runs_instances || report_instances(seed, arguments.cores));
-        if !holds {
-            return ExitCode::FAILURE;
-        }
+    let hold = (arguments.from..arguments.from + arguments.seeds).all(|seed| match arguments.instances {
+        Instances::Linked => report(seed, arguments.cores, LINKED, whole::run_zones),
+        _ => run_seed(arguments, seed) && run_moving(arguments, seed),
+    });
+    if hold { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs the worlds of a seed; false if one fails.
+fn run_seed(arguments: &Arguments, seed: u64) -> bool {
+    let is_alone = arguments.instances == Instances::One;
+    let may_be_whole = arguments.has(World::Whole) && whole::is_possible();
+    let is_due = arguments.world == Some(World::Cells) || seed % CELLS_EVERY == 0;
+    let runs_cells = is_alone && is_due && arguments.has(World::Cells) && arguments.cores == Cores::Still;
+    let runs_instances = may_be_whole && (!is_alone || seed % INSTANCES_EVERY == INSTANCES_AT);
+    (!is_alone || run_alone(arguments, seed, arguments.cores))
+        && (!runs_cells || report(seed, Cores::Still, "cells", |seed, _| whole::run_cells(seed)))
+        && (!runs_instances || report_instances(seed, arguments.cores))
+}
+
+/// Runs the stages and the whole machine of a seed; false if one fails.
+fn run_alone(arguments: &Arguments, seed: u64, cores: Cores) -> bool {
+    (!arguments.has(World::Stages) || report(seed, cores, "stages", stages::run))
+        && (!(arguments.has(World::Whole) && whole::is_possible()) || report(seed, cores, "whole", whole::run))
+}
+
+/// Runs the worlds whose cores can move once more, with cores that do, in some seeds; false if one fails.
+fn run_moving(arguments: &Arguments, seed: u64) -> bool {
+    if arguments.instances != Instances::One || arguments.cores == Cores::Moving {
+        return true;
     }
-    ExitCode::SUCCESS
+    let runs_linked = arguments.has(World::Whole) && seed % LINKED_EVERY == LINKED_AT;
+    (seed % MOVING_EVERY != MOVING_AT || run_alone(arguments, seed, Cores::Moving))
+        && (!runs_linked || report(seed, Cores::Moving, LINKED, whole::run_zones))
 }
 
 /// Runs a seed with two machines, each of which is compared with a run alone, and prints what they came to; false if it fails.
 fn report_instances(seed: u64, cores: Cores) -> bool {
     tell_failures_of(seed, cores, TWO);
     let Some(outcome) = in_thread(seed, cores, whole::run_instances) else { return false };
-    println!("seed {seed:>5}  {TWO:<6}  {}", outcome.summary());
+    println!("{}  {}", title(seed, cores, TWO), outcome.summary());
     true
 }
 
@@ -178,11 +197,19 @@ fn report<T: Debug + PartialEq + Send + 'static + Summary>(
         tell_failure(seed, cores, world, &format!("is not deterministic: {first:?} and {second:?}"));
         return false;
     }
-    println!("seed {seed:>5}  {world:<6}  {}", first.summary());
+    println!("{}  {}", title(seed, cores, world), first.summary());
     if let Some(reached) = first.reached() {
         println!("{}", reached.line(world));
     }
     true
+}
+
+/// Names a world of a seed: no two runs of a gate have one name.
+fn title(seed: u64, cores: Cores, world: &str) -> String {
+    match cores {
+        Cores::Still => format!("seed {seed:>5}  {world:<6}"),
+        Cores::Moving => format!("seed {seed:>5}  {world:<6}  cores moving"),
+    }
 }
 
 /// Says which seed it was and how to run it again. A panic may end the process, so its hook calls this.
@@ -190,15 +217,19 @@ fn tell_failure(seed: u64, cores: Cores, world: &str, what: &str) {
     if world != "stages" {
         eprintln!("{}", whole::describe(seed));
     }
+    let words = again(seed, cores, world);
+    eprintln!("seed {seed} {what} (world: {world}); run it again with `cargo run -p gyre-simulation -- {words}`");
+}
+
+/// Returns the words that run a world of a seed again, as it was.
+fn again(seed: u64, cores: Cores, world: &str) -> String {
     let words = match world {
         TWO => "--instances 2".into(),
         LINKED => "--instances linked".into(),
         _ => format!("--only {world}"),
     };
-    let words = if cores == Cores::Moving { words + " --cores moving" } else { words };
-    eprintln!(
-        "seed {seed} {what} (world: {world}); run it again with `cargo run -p gyre-simulation -- --seed {seed} {words}`"
-    );
+    let moving = if cores == Cores::Moving { " --cores moving" } else { "" };
+    format!("--seed {seed} {words}{moving}")
 }
 
 /// Says how often cores moved, if they did.
@@ -284,6 +315,23 @@ fn in_thread<T: Send + 'static>(seed: u64, cores: Cores, run: fn(u64, Cores) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_is_run_again_by_its_words_and_nothing_else_is() {
+        let worlds = [("stages", World::Stages), ("whole", World::Whole), ("cells", World::Cells)];
+        let read = |words: String| Arguments::parse(words.split_whitespace().map(String::from)).unwrap();
+        for cores in [Cores::Still, Cores::Moving] {
+            for (name, world) in worlds {
+                let words = read(again(22, cores, name));
+                assert_eq!((words.from, words.seeds, words.cores), (22, 1, cores));
+                assert_eq!((words.world, words.instances), (Some(world), Instances::One));
+            }
+            for (name, instances) in [(TWO, Instances::Two), (LINKED, Instances::Linked)] {
+                let words = read(again(22, cores, name));
+                assert_eq!((words.cores, words.world, words.instances), (cores, None, instances));
+            }
+        }
+    }
 
     #[test]
     fn a_few_seeds_of_the_stages_hold_and_repeat() {

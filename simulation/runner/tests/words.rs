@@ -26,3 +26,24 @@ fn a_seed_that_holds_is_told_with_its_trace() {
     assert!(said.lines().any(|line| line.starts_with("seed ") && line.contains("  trace ")), "{said}");
     assert!(said.contains("1 seeds from 2 on: all invariants hold"), "{said}");
 }
+
+#[test]
+fn an_eighth_of_the_seeds_runs_once_more_with_cores_that_move() {
+    let lines = |words: &[&str]| {
+        let done = run(words);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{said}");
+        let seeds: Vec<String> = said.lines().filter(|line| line.starts_with("seed ")).map(String::from).collect();
+        seeds
+    };
+    let both = lines(&["--seed", "6", "--only", "stages"]);
+    let [still, moving] = &both[..] else { panic!("{both:?}") };
+    assert!(
+        !still.contains("moving") && moving.contains("  cores moving  trace ") && moving.contains(", cores left "),
+        "{both:?}"
+    );
+    assert_eq!(lines(&["--seed", "6", "--only", "stages", "--cores", "moving"]), [moving.clone()]);
+    assert_eq!(lines(&["--seed", "5", "--only", "stages"]).len(), 1);
+    let linked = lines(&["--seed", "5", "--only", "whole"]);
+    assert!(linked.iter().any(|line| line.starts_with("seed     5  linked  cores moving  trace ")), "{linked:?}");
+}

@@ -16,7 +16,7 @@ const LOOM: &str = "loom";
 /// No program of tests takes that long on any host, once it is built: only one that hangs uses it up.
 const SECONDS_MAX: u32 = 1200;
 /// The first seed of the simulator, and how many there are; those before are tests of its own crate. Each eighth one has two machines in one
-/// process, too.
+/// process, too, and each eighth one (others) runs once more with cores that move.
 const SEEDS: [u32; 2] = [4, 45];
 /// Seeds of a search.
 const SEARCH: u32 = 1000;

@@ -5,8 +5,8 @@ use gyre_machine::disk::SECTOR_BYTES;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// KiB of each file system.
 const KIB: usize = 2048;
@@ -22,7 +22,9 @@ const IDENTITY: &str = "6a79a2f0-0000-4000-8000-000000000001";
 
 /// Returns true if e2fsprogs are installed: without them there is no file system.
 pub fn is_possible() -> bool {
-    ["mke2fs", "e2fsck"].iter().all(|program| Command::new(program).arg("-V").output().is_ok())
+    static ARE_THERE: OnceLock<bool> = OnceLock::new();
+    let is_there = |program: &&str| Command::new(program).arg("-V").output().is_ok();
+    *ARE_THERE.get_or_init(|| ["mke2fs", "e2fsck"].iter().all(is_there))
 }
 
 fn temporary(name: &str) -> PathBuf {

@@ -1,8 +1,8 @@
 //! The plan of a seed: everything that is decided before the machine starts.
 //!
 //! A plan is drawn from the seed alone, in one order: equal seeds make equal plans. It says how many cores there are, which
-//! policies the resources have, the tenants with their shares and limits, the wire's and the disk's faults, and the moments
-//! at which cores and lots move.
+//! policies the resources have, the tenants with their shares and limits, the wire's and the disk's faults, and whether cores
+//! leave and come back. Memory stays as it is: lots move in cells, and on the machine.
 //!
 //! A test may change a plan before it runs (`of_cells`, for example); nothing changes afterwards. The machine that is
 //! made of it is a [`Machine`] as the kernel reads it, so that no part of the assembly knows the simulator.
