@@ -287,11 +287,16 @@ fn stat(view: &ProcessView, used: Consumption) -> String {
         view.virtual_bytes,
         view.resident_bytes / 4096,
         u64::MAX,
-        view.signals[0],
-        view.signals[1],
-        view.signals[2],
-        view.signals[3],
+        low(view.signals.pending),
+        low(view.signals.blocked),
+        low(view.signals.ignored),
+        low(view.signals.caught),
     )
+}
+
+/// The signals that a field of stat has room for: those up to 31.
+fn low(signals: u64) -> u64 {
+    signals & 0x7fff_ffff
 }
 
 pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
@@ -308,7 +313,7 @@ pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
     let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nRssAnon:\t{:8} kB\nRssFile:\t{:8} kB\nRssShmem:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nRssAnon:\t{:8} kB\nRssFile:\t{:8} kB\nRssShmem:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
@@ -324,10 +329,11 @@ pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
         view.threads,
         view.signal_places.0,
         view.signal_places.1,
-        view.signals[0],
-        view.signals[1],
-        view.signals[2],
-        view.signals[3],
+        view.signals.pending,
+        view.signals.pending_shared,
+        view.signals.blocked,
+        view.signals.ignored,
+        view.signals.caught,
         capabilities(&who.capabilities),
         u8::from(view.gains_nothing),
     )

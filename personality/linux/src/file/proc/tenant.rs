@@ -12,7 +12,7 @@
 //! The shapes of texts are in [`super::process_files`].
 
 use super::tree::Name;
-use super::view::{Bounds, Doings, ProcessView, Processes};
+use super::view::{Bounds, Doings, ProcessView, Processes, SignalSets};
 use crate::credentials::Capability;
 use crate::file::context::FileContext;
 use crate::ipc;
@@ -70,6 +70,9 @@ impl Processes for Tenant {
         view.state = letter.unwrap_or('S');
         if let Some(thread) = thread {
             view.used_by_thread = used_by(&thread);
+            let signals = thread.signals.lock();
+            (view.signals.pending, view.signals.blocked) = (signals.pending.set().0, signals.blocked.0);
+            drop(signals);
             // Of several threads each has a state of its own, also the first one, whose the process's files show.
             if view.threads > 1 && matches!(view.state, 'R' | 'S') {
                 view.state = if thread.is_running() { 'R' } else { 'S' };
@@ -223,9 +226,11 @@ impl Processes for Tenant {
 fn describe(process: &Arc<Process>) -> ProcessView {
     let space = process.space();
     let used = process.used();
-    let (ignored, caught) = process.signals.lock().actions.handled();
+    let (pending_shared, (ignored, caught)) = {
+        let signals = process.signals.lock();
+        (signals.pending.set().0, signals.actions.handled())
+    };
     let first = process.threads.lock().first().cloned();
-    let blocked = first.as_ref().map_or(0, |thread| thread.signals.lock().blocked.0);
     let program = process.program.lock().clone();
     let limits = process.limits();
     let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
@@ -244,7 +249,7 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         started_ns: cycles_to_ns(process.started_cycles),
         faults: (count(&space.counters.faults), count(&space.counters.faults_waited)),
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
-        signals: [process.signals.lock().pending.set().0, blocked, ignored.0, caught.0],
+        signals: SignalSets { pending_shared, ignored: ignored.0, caught: caught.0, ..SignalSets::default() },
         out_of_memory_adjustment: process.out_of_memory_adjustment.load(Ordering::Relaxed),
         timer_slack_ns: first.map_or(0, |thread| thread.timer_slack_ns.load(Ordering::Relaxed)),
         tenant: process.tenant().activity().index() as u32,

@@ -58,8 +58,8 @@ pub struct ProcessView {
     pub limits: Vec<(u64, u64)>,
     /// Descriptors and directories; none for a zombie.
     pub files: Option<Arc<FileContext>>,
-    /// Signals: pending, blocked, ignored, caught.
-    pub signals: [u64; 4],
+    /// Sets of signals.
+    pub signals: SignalSets,
     /// The adjustment of its score if the tenant is out of memory, -1000 to 1000.
     pub out_of_memory_adjustment: i32,
     /// PR_SET_TIMERSLACK of its first thread, ns.
@@ -68,6 +68,21 @@ pub struct ProcessView {
     pub tenant: u32,
     /// Places of signals that wait: those that its user has taken, and how many it may.
     pub signal_places: (u64, u64),
+}
+
+/// Sets of signals, bit `n - 1` for signal `n`.
+#[derive(Clone, Copy, Default)]
+pub struct SignalSets {
+    /// Those that wait for the thread.
+    pub pending: u64,
+    /// Those that wait for any thread of the process.
+    pub pending_shared: u64,
+    /// Those that the thread holds back.
+    pub blocked: u64,
+    /// Ignored by SIG_IGN.
+    pub ignored: u64,
+    /// Those that have a handler.
+    pub caught: u64,
 }
 
 /// The activity of a tenant's processes so far.

@@ -31,7 +31,7 @@ use gyre_message::WaitQueue;
 use gyre_object::ObjectLock;
 
 /// SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum UnixKind {
     /// A connected stream of bytes.
     Stream,
@@ -270,7 +270,7 @@ impl UnixSocket {
     fn receiver(&self, to: Option<Address>) -> Result<Arc<UnixPeer>, Errno> {
         let connected = self.end.kind != UnixKind::Datagram;
         match to {
-            Some(Address::Unix(name)) if !connected => self.tenant.unix_names.find(&name),
+            Some(Address::Unix(name)) if !connected => self.tenant.unix_names.find(&name, self.end.kind),
             Some(_) if !connected => Err(Errno::EAFNOSUPPORT),
             Some(_) => Err(Errno::EISCONN),
             None => {
@@ -461,7 +461,7 @@ impl UnixSocket {
         drop(state);
         let end = if inbox.is_empty() { PeerEnd::Gone } else { PeerEnd::Reset };
         drop(inbox);
-        self.tenant.unix_names.release(&name);
+        self.tenant.unix_names.release(&name, self.end.kind);
         for sender in senders.iter().filter_map(Weak::upgrade) {
             sender.readiness.set(Ready::WRITE);
         }

@@ -1,7 +1,7 @@
 //! Names of a tenant's local sockets.
 
 use super::UnixName;
-use super::unix::UnixPeer;
+use super::unix::{UnixKind, UnixPeer};
 use crate::Errno;
 use crate::file::weak_map::WeakMap;
 use alloc::sync::Arc;
@@ -11,14 +11,15 @@ use gyre_object::TenantLock;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Node(u32, u64),
-    Abstract(Vec<u8>),
+    /// An abstract name is that of one kind of socket: another kind has its own (Linux, `unix_abstract_hash`).
+    Abstract(UnixKind, Vec<u8>),
 }
 
-fn key_of(name: &UnixName) -> Option<Key> {
+fn key_of(name: &UnixName, kind: UnixKind) -> Option<Key> {
     match name {
         UnixName::Unnamed | UnixName::Path { node: None, .. } => None,
         UnixName::Path { node: Some((mount, node)), .. } => Some(Key::Node(*mount, *node)),
-        UnixName::Abstract(name) => Some(Key::Abstract(name.clone())),
+        UnixName::Abstract(name) => Some(Key::Abstract(kind, name.clone())),
     }
 }
 
@@ -32,7 +33,7 @@ impl UnixNames {
     /// # Errors
     /// EADDRINUSE; EINVAL for a path that was not resolved.
     pub fn bind(&self, name: &UnixName, socket: &Arc<UnixPeer>) -> Result<(), Errno> {
-        let key = key_of(name).ok_or(Errno::EINVAL)?;
+        let key = key_of(name, socket.kind).ok_or(Errno::EINVAL)?;
         let mut names = self.0.lock();
         if names.get(&key).is_some() {
             return Err(Errno::EADDRINUSE);
@@ -56,19 +57,19 @@ impl UnixNames {
         Err(Errno::EADDRINUSE)
     }
 
-    /// Returns the socket of a name.
+    /// Returns the socket of a name, for a socket of a kind. That of a path may be of another kind.
     ///
     /// # Errors
     /// ECONNREFUSED.
-    pub fn find(&self, name: &UnixName) -> Result<Arc<UnixPeer>, Errno> {
-        let key = key_of(name).ok_or(Errno::ECONNREFUSED)?;
+    pub fn find(&self, name: &UnixName, kind: UnixKind) -> Result<Arc<UnixPeer>, Errno> {
+        let key = key_of(name, kind).ok_or(Errno::ECONNREFUSED)?;
         let socket = self.0.lock().get(&key);
         socket.ok_or(Errno::ECONNREFUSED)
     }
 
-    /// Forgets a name.
-    pub fn release(&self, name: &UnixName) {
-        if let Some(key) = key_of(name) {
+    /// Forgets a name of a socket of a kind.
+    pub fn release(&self, name: &UnixName, kind: UnixKind) {
+        if let Some(key) = key_of(name, kind) {
             self.0.lock().remove(&key);
         }
     }

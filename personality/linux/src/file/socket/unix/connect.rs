@@ -53,12 +53,12 @@ impl UnixSocket {
 
     /// Returns the listener of a name, to wait for room in its backlog.
     pub(in crate::file::socket) fn listener(&self, name: &UnixName) -> Option<Arc<UnixPeer>> {
-        self.tenant.unix_names.find(name).ok()
+        self.tenant.unix_names.find(name, self.end.kind).ok()
     }
 
     /// Does connect(2). A full backlog answers EAGAIN.
     pub(in crate::file::socket) fn connect(&self, name: &UnixName, sender: PeerCredentials) -> Result<(), Errno> {
-        let target = self.tenant.unix_names.find(name)?;
+        let target = self.tenant.unix_names.find(name, self.end.kind)?;
         if target.kind != self.end.kind {
             return Err(Errno::EPROTOTYPE);
         }
