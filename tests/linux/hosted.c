@@ -364,6 +364,36 @@ static void entries_in_the_old_form(void) {
     done("entries in the old form");
 }
 
+/* The signals that a line of /proc/thread-self/status names, a bit each (proc_pid_status(5)). */
+static unsigned long signals_of(const char *name) {
+    char text[4096] = {0};
+    int file = open("/proc/thread-self/status", O_RDONLY);
+    CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0 && close(file) == 0);
+    char *line = strstr(text, name);
+    CHECK(line != NULL);
+    return strtoul(line + strlen(name), NULL, 16);
+}
+
+static unsigned long bit_of(int number) { return 1UL << (number - 1); }
+
+static void nothing(int number) { (void)number; }
+
+static void signals_in_the_status(void) {
+    sigset_t some, old;
+    CHECK(sigemptyset(&some) == 0 && sigaddset(&some, SIGUSR1) == 0 && sigaddset(&some, SIGRTMIN + 3) == 0);
+    CHECK(sigprocmask(SIG_BLOCK, &some, &old) == 0);
+    CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR && signal(SIGWINCH, nothing) != SIG_ERR && raise(SIGUSR1) == 0);
+    unsigned long held = bit_of(SIGUSR1) | bit_of(SIGRTMIN + 3), both = bit_of(SIGUSR2) | bit_of(SIGWINCH);
+    CHECK((signals_of("SigBlk:") & held) == held && (signals_of("SigBlk:") & both) == 0);
+    CHECK((signals_of("SigIgn:") & both) == bit_of(SIGUSR2) && (signals_of("SigCgt:") & both) == bit_of(SIGWINCH));
+    CHECK(((signals_of("SigPnd:") | signals_of("ShdPnd:")) & held) == bit_of(SIGUSR1));
+    CHECK(sigtimedwait(&some, NULL, &(struct timespec){0}) == SIGUSR1);
+    CHECK(((signals_of("SigPnd:") | signals_of("ShdPnd:")) & held) == 0);
+    CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0 && (signals_of("SigBlk:") & held) == 0);
+    CHECK(signal(SIGUSR2, SIG_DFL) == SIG_IGN && signal(SIGWINCH, SIG_DFL) == nothing);
+    done("signals in the status");
+}
+
 int main(void) {
     enter_directory();
     files_of_a_process();
@@ -379,6 +409,7 @@ int main(void) {
     a_written_offset_of_an_appending_file();
     processes_that_wait_for_each_other();
     entries_in_the_old_form();
+    signals_in_the_status();
     done("hosted");
     return 0;
 }

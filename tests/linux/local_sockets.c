@@ -100,12 +100,12 @@ static void a_backlog_is_reset(void)
     close(idle), close(sender);
 }
 
-static void names(const char *name, size_t bytes)
+static void names(int kind, const char *name, size_t bytes)
 {
     struct sockaddr_un address;
     socklen_t length = name_address(&address, name, bytes);
     struct sockaddr *raw = (struct sockaddr *)&address;
-    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+    int listener = socket(AF_UNIX, kind | SOCK_NONBLOCK, 0), client = socket(AF_UNIX, kind, 0);
     CHECK(bind(listener, raw, length) == 0);
     FAILS(connect(client, raw, length), ECONNREFUSED);
     CHECK(listen(listener, 5) == 0);
@@ -115,10 +115,16 @@ static void names(const char *name, size_t bytes)
     CHECK(accepted >= 0 && fcntl(accepted, F_GETFD) == FD_CLOEXEC);
     char text[8];
     CHECK(write(client, "hello", 5) == 5 && read(accepted, text, 8) == 5);
+    /* A message is read whole or cut; a stream gives what is asked for. */
+    CHECK(write(client, "abcd", 4) == 4 && write(client, "ef", 2) == 2 && read(accepted, text, 3) == 3);
+    CHECK(read(accepted, text, 8) == (kind == SOCK_STREAM ? 3 : 2));
     struct ucred peer;
     socklen_t room = sizeof peer;
     CHECK(getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &peer, &room) == 0 && peer.pid == getpid());
-    int second = socket(AF_UNIX, SOCK_STREAM, 0);
+    int second = socket(AF_UNIX, kind, 0), other = socket(AF_UNIX, kind == SOCK_STREAM ? SOCK_SEQPACKET : SOCK_STREAM, 0);
+    /* Abstract names stand apart by kind. */
+    FAILS(connect(other, raw, length), *name ? EPROTOTYPE : ECONNREFUSED);
+    close(other);
     FAILS(bind(second, raw, length), EADDRINUSE);
     FAILS(connect(client, raw, length), EISCONN);
     close(listener);
@@ -203,10 +209,13 @@ int main(void)
     pairs();
     resets();
     a_backlog_is_reset();
-    names("socket", 7);
+    names(SOCK_STREAM, "socket", 7);
     hidden[0] = 0;
     sprintf(hidden + 1, "gyre-%d", getpid());
-    names(hidden, strlen(hidden + 1) + 1);
+    names(SOCK_STREAM, hidden, strlen(hidden + 1) + 1);
+    CHECK(unlink("socket") == 0);
+    names(SOCK_SEQPACKET, "socket", 7);
+    names(SOCK_SEQPACKET, hidden, strlen(hidden + 1) + 1);
     descriptors();
     FAILS(socket(AF_UNIX, 99, 0), EINVAL);
     puts("ok local_sockets");

@@ -34,6 +34,36 @@ static void records(void)
     close(own), close(ready[0]), close(ready[1]);
 }
 
+/* Giving back the middle of a lock leaves its two ends (fcntl(2)): another process takes the middle and nothing else. */
+static void middle(void)
+{
+    int own = open("file", O_RDWR);
+    CHECK(lock(own, F_SETLK, F_WRLCK, 0, 9) == 0 && lock(own, F_SETLK, F_UNLCK, 3, 3) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int other = open("file", O_RDWR);
+        struct flock asked = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 4, .l_len = 6};
+        CHECK(lock(other, F_SETLK, F_WRLCK, 3, 3) == 0);
+        FAILS(lock(other, F_SETLK, F_RDLCK, 2, 1), EAGAIN);
+        FAILS(lock(other, F_SETLK, F_RDLCK, 6, 1), EAGAIN);
+        CHECK(fcntl(other, F_GETLK, &asked) == 0 && asked.l_type == F_WRLCK && asked.l_start == 6 && asked.l_len == 3);
+        CHECK(lock(other, F_SETLK, F_RDLCK, 9, 1) == 0);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    /* A lock over all joins what was left, and another kind in the middle cuts it again. */
+    CHECK(lock(own, F_SETLK, F_RDLCK, 0, 9) == 0 && lock(own, F_SETLK, F_WRLCK, 4, 1) == 0);
+    child = fork();
+    if (child == 0) {
+        int other = open("file", O_RDWR);
+        CHECK(lock(other, F_SETLK, F_RDLCK, 0, 4) == 0 && lock(other, F_SETLK, F_RDLCK, 5, 4) == 0);
+        FAILS(lock(other, F_SETLK, F_RDLCK, 4, 1), EAGAIN);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    close(own);
+}
+
 static void whole(void)
 {
     int first = open("file", O_RDONLY), second = open("file", O_RDONLY), copy = dup(first);
@@ -57,6 +87,7 @@ int main(void)
     enter_directory();
     make_file("file", "0123456789");
     records();
+    middle();
     whole();
     puts("ok locks");
     return 0;
