@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 #[cfg(any(test, feature = "fake"))]
 #[allow(clippy::arithmetic_side_effects, reason = "in host tests only")]

@@ -195,4 +195,6 @@ impl<F: PciFunction> Transport for PciTransport<F> {
 }
 
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod tests;

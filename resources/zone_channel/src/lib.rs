@@ -34,6 +34,8 @@ mod trunk;
 mod trunks;
 
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod tests;
 
 pub use layout::{CONTROL_PAGES, DATA_PAGES, PAGES, SHARED_PAGES, prepare};

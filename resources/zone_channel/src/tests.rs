@@ -28,11 +28,11 @@ use std::vec::Vec;
 
 const MS: u64 = 1_000_000;
 
-struct Rig {
-    memory: Arc<SharedMemory>,
-    trunks: [&'static Trunk; 2],
-    names: [&'static Trunks; 2],
-    channels: [&'static Channels; 2],
+pub(crate) struct Rig {
+    pub(crate) memory: Arc<SharedMemory>,
+    pub(crate) trunks: [&'static Trunk; 2],
+    pub(crate) names: [&'static Trunks; 2],
+    pub(crate) channels: [&'static Channels; 2],
     /// Interrupts so far; each third one is lost.
     rings: Arc<AtomicU64>,
 }
@@ -43,7 +43,7 @@ fn trunk(own: &'static str, theirs: &'static str, channels: &'static Channels) -
 }
 
 impl Rig {
-    fn new() -> Rig {
+    pub(crate) fn new() -> Rig {
         begin_virtual_time();
         let channels = [0, 1].map(|_| &*Box::leak(Box::new(Channels::default())));
         let trunks = [trunk("shop", "mill", channels[0]), trunk("mill", "shop", channels[1])];
@@ -54,7 +54,7 @@ impl Rig {
         rig
     }
 
-    fn arena(&self, end: usize) -> Arc<SharedArena> {
+    pub(crate) fn arena(&self, end: usize) -> Arc<SharedArena> {
         let (other, rings) = (self.trunks[1 - end], self.rings.clone());
         let ring = Box::new(move || {
             if rings.fetch_add(1, Ordering::Relaxed) % 3 != 2 {
@@ -64,7 +64,7 @@ impl Rig {
         SharedArena::new(self.memory.clone(), [Side::First, Side::Second][end], ring)
     }
 
-    fn attach(&self) {
+    pub(crate) fn attach(&self) {
         assert!(prepare(self.memory.words(0, CONTROL_PAGES)));
         (0..2).for_each(|end| assert!(self.trunks[end].attach(self.arena(end))));
     }
@@ -75,28 +75,28 @@ impl Rig {
     }
 
     /// A channel between mill, which asked for it, and shop.
-    async fn pair(&self, pages: usize) -> [End; 2] {
+    pub(crate) async fn pair(&self, pages: usize) -> [End; 2] {
         let listener = self.channels[0].listen(name("shop/orders"), SHARED_PAGES).unwrap();
         let mill = self.connect("shop/orders", pages).await.unwrap();
         [mill, listener.accept().unwrap()]
     }
 }
 
-fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::read(text.as_bytes(), "shop").unwrap()
 }
 
-fn message(bytes: usize, seed: u8) -> Vec<Bytes> {
+pub(crate) fn message(bytes: usize, seed: u8) -> Vec<Bytes> {
     let all: Vec<u8> = (0..bytes).map(|at| (at as u8).wrapping_mul(7).wrapping_add(seed)).collect();
     // pieces that do not fall on pages
     all.chunks(3000).map(|piece| Bytes::copy_from(piece).unwrap()).collect()
 }
 
-fn flat(message: Vec<Bytes>) -> Vec<u8> {
+pub(crate) fn flat(message: Vec<Bytes>) -> Vec<u8> {
     message.iter().flat_map(|piece| piece.as_slice().to_vec()).collect()
 }
 
-async fn send(end: &End, message: Vec<Bytes>) -> Result<(), ChannelError> {
+pub(crate) async fn send(end: &End, message: Vec<Bytes>) -> Result<(), ChannelError> {
     loop {
         match end.send(message.clone()) {
             Err(ChannelError::Again) => _ = end.readiness().wait(Ready::WRITE).await,
@@ -105,7 +105,7 @@ async fn send(end: &End, message: Vec<Bytes>) -> Result<(), ChannelError> {
     }
 }
 
-async fn receive(end: &End) -> Result<Option<Vec<u8>>, ChannelError> {
+pub(crate) async fn receive(end: &End) -> Result<Option<Vec<u8>>, ChannelError> {
     loop {
         match end.receive(MESSAGE_BYTES_MAX) {
             Err(ChannelError::Again) => _ = end.readiness().wait(Ready::READ).await,

@@ -144,7 +144,8 @@ impl Zone {
         now_ns().saturating_sub(self.begun_ns)
     }
 
-    fn say(&mut self, message: Message, after_ms: u64) {
+    /// Says a line, so long from now.
+    pub(super) fn say(&mut self, message: Message, after_ms: u64) {
         if self.answers.len() < 64 {
             self.answers.push_back((now_ns() + after_ms * MS, message));
         }

@@ -9,6 +9,7 @@ mod fake;
 mod furnished;
 mod links;
 mod random;
+mod search;
 mod serving;
 mod wishes;
 pub(crate) mod world;
