@@ -6,7 +6,7 @@ use alloc::{boxed::Box, string::String};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{boot::Tenant, bounds::Floor, goals::Goal, policy::Policy, promise::Promise};
+use crate::{boot::Tenant, bounds::Floor, cells::Cell, goals::Goal, policy::Policy, promise::Promise};
 
 /// Argument of [`SET`](crate::native::SET); `None` leaves a value as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +89,13 @@ pub enum Change {
         tenant: String,
         /// The delay, ns: see [`crate::bounds::OVERLOAD_DELAYS_NS`].
         delay_ns: u64,
+    },
+    /// A tenant's cell in time. The cells of a change are admitted as one table, with those that stay.
+    Cell {
+        /// The tenant's name; it is no part of a group.
+        tenant: String,
+        /// Its cell; `None`: it is no cell from now on.
+        cell: Option<Cell>,
     },
 }
 

@@ -234,7 +234,7 @@ pub const ZONE_WISH: u64 = 0x105c;
 pub const ZONE_MODULE: u64 = 0x105d;
 
 /// `cells(request, length, answer, room) -> bytes`: changes the cells; `request` is the postcard form of [`crate::cells::Request`], done together or
-/// not at all; an empty list changes nothing. The postcard form of [`crate::cells::Answer`] is written to `answer`. Returns when every core is told,
+/// not at all, and recorded as a change without a reason ([`CHANGE`] takes one); an empty list changes nothing. The postcard form of [`crate::cells::Answer`] is written to `answer`. Returns when every core is told,
 /// and does not wait until all have changed over.
 ///
 /// Errors: EPERM (not the system tenant), EINVAL (does not decode), EFAULT, ENOSPC (`room` is too small).

@@ -8,6 +8,7 @@
 //! * [`Record`]: a change that was made, for `gyre bill --changes`.
 
 use crate::catalogue::Resource;
+use crate::cells;
 use crate::native::Change;
 use crate::policy::{Budget, Entitlement, Rate};
 use alloc::{string::String, vec::Vec};
@@ -193,6 +194,8 @@ pub enum Refusal {
         /// The resource.
         resource: Resource,
     },
+    /// The table of cells cannot be.
+    Cell(cells::Refusal),
 }
 
 /// The unit of a sum.
@@ -239,6 +242,7 @@ impl fmt::Display for Refusal {
             Refusal::Parts => write!(f, "a change has 1 to {PARTS_MAX} parts"),
             Refusal::Busy => write!(f, "another change is under way"),
             Refusal::Scheduler { resource } => write!(f, "the scheduler at `{}` refused it", resource.file_name()),
+            Refusal::Cell(refusal) => refusal.fmt(f),
         }
     }
 }

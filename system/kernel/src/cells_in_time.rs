@@ -10,12 +10,15 @@
 
 use crate::base::Base;
 use crate::kernel::Kernel;
+use crate::together;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_contract::boot::Tenant;
 use gyre_contract::cells::{Answer, Cell, CellView, CoreFigures, Refusal, Request, Spread, Swap, Timing, View, Why};
+use gyre_contract::native::Change;
+use gyre_contract::promise::{self, Together};
 use gyre_engine::{CellsError, Engine};
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 use gyre_schedulers::multiplexer::table::REST;
@@ -49,7 +52,7 @@ pub async fn call(kernel: &'static Kernel, thread: &Thread, arguments: Arguments
     }
     let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
     let request: Request = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
-    let done = if request.is_empty() { Ok(()) } else { change(kernel.base, &request) };
+    let done = if request.is_empty() { Ok(()) } else { recorded(kernel, request) };
     let answer: Answer = done.map(|()| view(kernel.base));
     let encoded = postcard::to_allocvec(&answer).map_err(|_| Errno::ENOMEM)?;
     if encoded.len() > arguments.size(3) {
@@ -59,12 +62,26 @@ pub async fn call(kernel: &'static Kernel, thread: &Thread, arguments: Arguments
     Ok(encoded.len() as u64)
 }
 
+/// Makes a change of cells alone, as any change is made.
+fn recorded(kernel: &'static Kernel, request: Request) -> Result<(), Refusal> {
+    let changes = request.into_iter().map(|(tenant, cell)| Change::Cell { tenant, cell }).collect();
+    let wish = Together { by: "cells".into(), reason: String::new(), changes };
+    together::make(kernel, &wish).map(drop).map_err(|refused| match refused.why {
+        promise::Refusal::Cell(refusal) => refusal,
+        promise::Refusal::Parts => refusal("", Why::TooMany),
+        _ => refusal("", Why::Busy),
+    })
+}
+
 fn refusal(tenant: &str, why: Why) -> Refusal {
     Refusal { tenant: tenant.into(), why }
 }
 
-/// Makes a change of some tenants' cells; the others' stay.
-fn change(base: &Base, wish: &Request) -> Result<(), Refusal> {
+/// Makes a change of some tenants' cells; the others' stay. After the kernel's start only [`together`] calls it.
+///
+/// # Errors
+/// [`Refusal`]: nothing was changed.
+pub fn change(base: &Base, wish: &Request) -> Result<(), Refusal> {
     let mut plans = present(base.engine);
     for (tenant, cell) in wish {
         let activity = activity_of(base, tenant)?;

@@ -65,10 +65,12 @@ pub fn check(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
             let is_good = OVERLOAD_DELAYS_NS.contains(delay_ns);
             overload_delay(kernel, tenant)?.and(is_good.then_some(())).ok_or(Errno::EINVAL)
         }
+        // The engine admits all cells as one table, or says why not.
+        Change::Cell { .. } => Ok(()),
     }
 }
 
-/// Makes a change that was checked, everywhere at once. Of a promise there is nothing to do here.
+/// Makes a change that was checked, everywhere at once. Of a promise and of a cell there is nothing to do here.
 ///
 /// # Errors
 /// Those of the native call `set`: what is below a group's reservations, or came to be meanwhile.
@@ -99,7 +101,7 @@ pub fn apply(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
             kernel.promises.set_goal(tenant_index(kernel, tenant)?, *goal);
             Ok(())
         }
-        Change::Promise(_) => Ok(()),
+        Change::Promise(_) | Change::Cell { .. } => Ok(()),
         Change::Add { tenant } => moving::add(kernel, tenant),
         Change::Remove { name, grace_ms } => moving::remove(kernel, name, *grace_ms),
         Change::Overload { tenant, delay_ns } => set_overload_delay(kernel, tenant_index(kernel, tenant)?, *delay_ns),
@@ -171,7 +173,7 @@ pub fn inverse(kernel: &'static Kernel, wish: &Change) -> Option<Change> {
         }
         Change::Add { tenant } => Some(Change::Remove { name: tenant.name.clone(), grace_ms: 0 }),
         // A program that has ended has ended, and a tenant that has gone has gone: removals are made last.
-        Change::Promise(_) | Change::Life { .. } | Change::Remove { .. } => None,
+        Change::Promise(_) | Change::Cell { .. } | Change::Life { .. } | Change::Remove { .. } => None,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Several changes as one: all parts are checked against what would hold afterwards, then all are made; if one fails all the same, those
-//! before it are taken back.
+//! before it are taken back. Cells in time are made last, as one table: cores take it up later, so it is not taken back.
 
 use crate::kernel::Kernel;
 use crate::promises::Turn;
-use crate::{change, entitlements, moving};
+use crate::{cells_in_time, change, entitlements, moving};
 use alloc::vec::Vec;
 use gyre_assembly::admission::Table;
 use gyre_assembly::grid;
 use gyre_contract::catalogue::Resource;
+use gyre_contract::cells::{Request, Why};
 use gyre_contract::native::Change;
 use gyre_contract::policy::Entitlement;
 use gyre_contract::promise::{Answer, PARTS_MAX, Promise, Refusal, Refused, Together};
@@ -33,7 +34,9 @@ pub fn make(kernel: &'static Kernel, together: &Together) -> Answer {
     let after = before.admit(cores, promises(&together.changes))?;
     promise(kernel, &before, &after, &together.changes)?;
     turn.keep(after);
-    if let Err(refused) = others(kernel, &turn, &together.changes) {
+    let made = others(kernel, &turn, &together.changes);
+    let made = made.and_then(|undo| cells(kernel, &together.changes).inspect_err(|_| take_back(kernel, &turn, &undo)));
+    if let Err(refused) = made {
         put_back(kernel, &before, promises(&together.changes).map(|(_, promise)| promise));
         turn.keep(now);
         return Err(refused);
@@ -64,10 +67,12 @@ pub fn errno(refused: &Refused) -> Errno {
         Refusal::NoScheduler { .. } | Refusal::NotKept { .. } => Errno::EOPNOTSUPP,
         Refusal::Sum { .. } => Errno::ENOSPC,
         Refusal::Busy => Errno::EAGAIN,
+        Refusal::Cell(refusal) if refusal.why == Why::Busy => Errno::EAGAIN,
         Refusal::Change { errno } => Errno(*errno),
         Refusal::AboveLimit { .. } | Refusal::Value { .. } | Refusal::Parts | Refusal::Scheduler { .. } => {
             Errno::EINVAL
         }
+        Refusal::Cell(_) => Errno::EINVAL,
     }
 }
 
@@ -114,23 +119,44 @@ fn put_back<'a>(kernel: &'static Kernel, before: &Table, promises: impl Iterator
     }
 }
 
-/// Makes the parts that are no promises.
-fn others(kernel: &'static Kernel, turn: &Turn<'_>, changes: &[Change]) -> Result<(), Refused> {
+/// Makes the parts that are no promises and no cells; answers the changes that would take them back.
+fn others(kernel: &'static Kernel, turn: &Turn<'_>, changes: &[Change]) -> Result<Vec<Change>, Refused> {
     let mut undo: Vec<Change> = Vec::new();
     for (part, change) in numbered(changes) {
         let inverse = change::inverse(kernel, change);
         if let Err(errno) = change::apply(kernel, change) {
-            for inverse in undo.iter().rev() {
-                // It held before, so it is possible.
-                let _ = change::apply(kernel, inverse);
-                note(kernel, turn, inverse);
-            }
+            take_back(kernel, turn, &undo);
             return Err(failed(part, errno));
         }
         note(kernel, turn, change);
         undo.extend(inverse);
     }
-    Ok(())
+    Ok(undo)
+}
+
+fn take_back(kernel: &'static Kernel, turn: &Turn<'_>, undo: &[Change]) {
+    for inverse in undo.iter().rev() {
+        // It held before, so it is possible.
+        let _ = change::apply(kernel, inverse);
+        note(kernel, turn, inverse);
+    }
+}
+
+/// Makes the parts that are cells in time.
+fn cells(kernel: &'static Kernel, changes: &[Change]) -> Result<(), Refused> {
+    let parts = numbered(changes).filter_map(|(part, change)| match change {
+        Change::Cell { tenant, cell } => Some((part, tenant, cell)),
+        _ => None,
+    });
+    let wish: Request = parts.clone().map(|(_, tenant, cell)| (tenant.clone(), *cell)).collect();
+    if wish.is_empty() {
+        return Ok(());
+    }
+    cells_in_time::change(kernel.base, &wish).map_err(|refusal| {
+        // One that stays may be to blame.
+        let blamed = parts.clone().find(|(_, tenant, _)| **tenant == refusal.tenant).or_else(|| parts.clone().next());
+        Refused { part: blamed.map_or(0, |(part, ..)| part), why: Refusal::Cell(refusal) }
+    })
 }
 
 /// Notes a new policy, for the admission of promises to come.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use gyre_contract::{
+    cells::Cell,
     native::{Change, Life},
     promise::Record,
 };
@@ -65,6 +66,7 @@ fn words(change: &Change) -> String {
         Change::Promise(_) | Change::Goal { .. } | Change::Overload { .. } => {
             promise::words(change).unwrap_or_default()
         }
+        Change::Cell { tenant, cell } => format!("{tenant}: {}", cell.map_or("no cell".into(), |cell| cell_words(&cell))),
         Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {
             let values = [
                 number("share", share.map(u64::from)),
@@ -91,6 +93,14 @@ fn words(change: &Change) -> String {
     }
 }
 
+/// A cell, as `gyre set cell` takes it.
+fn cell_words(cell: &Cell) -> String {
+    let cores: Vec<String> = (0..u8::BITS).filter(|core| cell.cores >> core & 1 == 1).map(|core| core.to_string()).collect();
+    let us = |ns: u64| format!("{} us", ns / 1000);
+    let time = format!("period {}, active {}, phase {}", us(cell.period_ns), us(cell.active_ns), us(cell.phase_ns));
+    format!("cell {}, cores {}, {time}, lends {}", cell.timing.name(), cores.join(","), cell.lends)
+}
+
 fn number(key: &str, value: Option<u64>) -> Option<String> {
     value.map(|value| if value == u64::MAX { format!("{key} none") } else { format!("{key} {value}") })
 }
@@ -103,6 +113,7 @@ fn joined<const N: usize>(values: [Option<String>; N]) -> String {
 mod tests {
     use gyre_contract::{
         catalogue::Resource,
+        cells::Timing,
         policy::Rate,
         promise::{Promise, Wish},
     };
@@ -124,5 +135,16 @@ mod tests {
         let text = table(&[record]);
         assert!(text.contains("gold at cpu: limit 50.5 % of a core") && text.contains("12.5"), "{text}");
         assert_eq!((text.matches("it asked").count(), text.lines().count()), (1, 3), "{text}");
+    }
+
+    #[test]
+    fn a_cell_is_told_as_it_is_asked_for() {
+        let (tenant, timing) = ("window".to_owned(), Timing::TimeTriggered);
+        let cell =
+            Cell { timing, cores: 5, period_ns: 40_000_000, active_ns: 10_000_000, phase_ns: 0, lends: false };
+        let told = words(&Change::Cell { tenant: tenant.clone(), cell: Some(cell) });
+        let wanted = "cell time-triggered, cores 0,2, period 40000 us, active 10000 us, phase 0 us, lends false";
+        assert_eq!(told, format!("window: {wanted}"));
+        assert_eq!(words(&Change::Cell { tenant, cell: None }), "window: no cell");
     }
 }

@@ -6,7 +6,11 @@
 
 use std::process::ExitCode;
 
-use gyre_contract::cells::{Cell, Request, TIMINGS, Timing, View};
+use gyre_contract::{
+    cells::{Cell, Request, TIMINGS, Timing, View},
+    native::Change,
+    promise::Together,
+};
 use gyre_machine_file::units;
 
 use super::{pairs, wrong};
@@ -29,13 +33,16 @@ const CORES_MAX: u32 = u8::BITS;
 /// # Errors
 /// When the wish makes no sense, or the machine refuses; then nothing was changed.
 pub(super) fn set(agent: &Agent, name: &str, arguments: &cli::Set) -> Result<ExitCode> {
-    let view = ask(agent, &Request::new())?;
+    let view = look(agent)?;
     let known = view.cells.iter().find(|cell| cell.tenant.as_deref() == Some(name)).map(|view| view.cell);
     let wish = wished(known, &arguments.pairs)?;
     if wish.is_none() && known.is_none() {
         return Err(Failure::new(format!("`{name}` is no cell")));
     }
-    let view = ask(agent, &vec![(name.to_owned(), wish)])?;
+    let change = Change::Cell { tenant: name.to_owned(), cell: wish };
+    let wish = Together { by: "gyre set".into(), reason: arguments.reason.clone(), changes: vec![change] };
+    agent.change(&wish)?;
+    let view = look(agent)?;
     if arguments.json {
         print_json(&view)?;
     } else {
@@ -44,8 +51,8 @@ pub(super) fn set(agent: &Agent, name: &str, arguments: &cli::Set) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(agent: &Agent, request: &Request) -> Result<View> {
-    agent.cells(request)?.map_err(|refusal| Failure::new(refusal.to_string()))
+fn look(agent: &Agent) -> Result<View> {
+    agent.cells(&Request::new())?.map_err(|refusal| Failure::new(refusal.to_string()))
 }
 
 /// The cell that the words make of the one that is there.

@@ -206,7 +206,7 @@ impl Native {
             Change::Add { tenant } => &tenant.name,
             Change::Remove { name, .. } => name,
             Change::Promise(promise) => &promise.tenant,
-            Change::Goal { tenant, .. } | Change::Overload { tenant, .. } => tenant,
+            Change::Goal { tenant, .. } | Change::Overload { tenant, .. } | Change::Cell { tenant, .. } => tenant,
         };
         match (error.raw_os_error(), change) {
             (Some(libc::EEXIST), Change::Add { .. }) => because(format!("there is a tenant `{name}` already")),

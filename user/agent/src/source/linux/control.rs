@@ -82,6 +82,7 @@ fn wanted(groups: &Path, tenants: &[String], change: &Change) -> io::Result<Vec<
         }
         Change::Goal { .. } => Err(cannot("goals")),
         Change::Overload { .. } => Err(cannot("overload controllers")),
+        Change::Cell { .. } => Err(cannot("cells in time")),
         Change::Life { .. } => Err(cannot("the life of a tenant's program")),
         Change::Group { .. } => Err(cannot("groups of tenants")),
         Change::Add { .. } | Change::Remove { .. } => Err(cannot("tenants that come and go")),
