@@ -145,6 +145,23 @@ static void edits_meanwhile(void) {
     cell_exit(EXIT_EXIT, 64, 0);
 }
 
+/* A line that asks again while its call waits: no more calls wait than there are lines. */
+static void asks_again(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    struct cell_line *line = &cell_lines[0];
+    int refused = 0;
+    for (int round = 0; round < 4 * CELL_LINES; round++) {
+        *line = (struct cell_line){.number = SYS_read, .arguments = {ends[0], CELL_OWN, 1}};
+        __atomic_store_n(&line->state, LINE_ASKED, __ATOMIC_SEQ_CST);
+        cell_exit(EXIT_BELL, 0, 0);
+        uint32_t wanted = round < CELL_LINES ? LINE_TAKEN : LINE_ANSWERED;
+        while (__atomic_load_n(&line->state, __ATOMIC_SEQ_CST) != wanted) cell_exit(EXIT_IDLE, 1000000, 0);
+        refused += wanted == LINE_ANSWERED && line->result == -EAGAIN;
+    }
+    cell_exit(EXIT_EXIT, refused == 3 * CELL_LINES ? 65 : 66, 0);
+}
+
 int main(int count, char **arguments) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!cell_is_offered(count, arguments)) {
@@ -164,6 +181,7 @@ int main(int count, char **arguments) {
     CHECK(ends_by(uses_the_machine) == 61);
     CHECK(ends_by(lies) == 63);
     CHECK(ends_by(edits_meanwhile) == 64);
+    CHECK(ends_by(asks_again) == 65);
     done("cells");
     return 0;
 }

@@ -179,6 +179,12 @@ impl<'a> LineServer<'a> {
         let (mut from, before, lines) = (0, self.work.len(), &self.memory.lines);
         while let Some(call) = lines.take_from(from) {
             from = call.line.saturating_add(1);
+            // It has made a line ask whose call waits: of a cell that keeps the rules no more wait than there are lines.
+            if self.work.len() >= lines.count() {
+                lines.answer(call.line, Errno::EAGAIN.negated());
+                self.tell_of(lines.shape.core_of(call.line));
+                continue;
+            }
             self.work.push((call.line, begin(self.thread.clone(), call)));
         }
         self.work.len() > before
