@@ -15,7 +15,7 @@ use crate::line::{Data, Line, MINE};
 use crate::tests::{Rig, flat, message, name, receive, send};
 use crate::trunk::CHANNELS_MAX;
 use crate::{CONTROL_PAGES, prepare};
-use gyre_channel::{End, Listener, MESSAGE_BYTES_MAX, Name};
+use gyre_channel::{Abroad, End, Listener, MESSAGE_BYTES_MAX, Name};
 use gyre_line::Message;
 use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
@@ -144,7 +144,10 @@ impl<'a> World<'a> {
         let pages = input.below(SHARED_PAGES + 2);
         let Some(connecting) = self.rig.names[0].connect(&name, "shop".into(), pages) else { return };
         let ends = self.ends.clone();
-        spawn(async move { ends.borrow_mut().extend(connecting.await) });
+        spawn(async move {
+            let made = connecting.await;
+            ends.borrow_mut().extend(made);
+        });
     }
 
     fn with_end(&self, input: &mut Input<'_>, work: impl FnOnce(&End, &mut Input<'_>)) {
@@ -220,6 +223,6 @@ fn whatever_another_kernel_writes_costs_only_its_own_channels() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/search/corpus");
     // a channel of the liar's that is accepted, with a message each way, and one that it answers
     let first = [2, 1, 0, 0, 0, 0, 1, 10, 4, 9, 1, 0, 1, 1, 0, 11, 0, 0, 12, 0, 0, 9, 2, 7, 0, 2, 1, 13, 0, 7, 2, 0, 1];
-    let rig = Rig::new();
+    let rig = block_on(async { Rig::new() });
     gyre_mutate::run("zone-channel", &corpus, &first, 200, |bytes| block_on(one(&rig, bytes)));
 }

@@ -97,7 +97,7 @@ impl Liar {
             // where it begins, its length, and what follows
             (0..3).for_each(|_| config.extend((input.number() as u32).to_le_bytes()));
         }
-        let bars = [0; BARS].map(|_: u8| (!input.hits(3)).then(|| 64 * input.number() as usize % (1 << 20)));
+        let bars = [0; BARS].map(|_: u8| (!input.hits(3)).then(|| 64 * (input.number() as usize % (1 << 14))));
         Liar { id: PciId { vendor: VENDOR, device, class: 0x0100 }, capabilities, bars, config, answers }
     }
 }
@@ -142,7 +142,8 @@ fn ask(transport: &PciTransport<Liar>, input: &mut Input<'_>) {
         }
         1 => {
             let queue = input.number() as u16;
-            let layout = QueueLayout { size: 64, descriptors: Pa(0x1_0000_1000), available: Pa(0x2000), used: Pa(0x3000) };
+            let layout =
+                QueueLayout { size: 64, descriptors: Pa(0x1_0000_1000), available: Pa(0x2000), used: Pa(0x3000) };
             let size = transport.queue_size_max(queue);
             if let Ok(doorbell) = transport.enable_queue(queue, layout, size) {
                 assert!(transport.notify.holds(doorbell.offset, 2));

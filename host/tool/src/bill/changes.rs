@@ -66,7 +66,9 @@ fn words(change: &Change) -> String {
         Change::Promise(_) | Change::Goal { .. } | Change::Overload { .. } => {
             promise::words(change).unwrap_or_default()
         }
-        Change::Cell { tenant, cell } => format!("{tenant}: {}", cell.map_or("no cell".into(), |cell| cell_words(&cell))),
+        Change::Cell { tenant, cell } => {
+            format!("{tenant}: {}", cell.map_or("no cell".into(), |cell| cell_words(&cell)))
+        }
         Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {
             let values = [
                 number("share", share.map(u64::from)),
@@ -95,7 +97,8 @@ fn words(change: &Change) -> String {
 
 /// A cell, as `gyre set cell` takes it.
 fn cell_words(cell: &Cell) -> String {
-    let cores: Vec<String> = (0..u8::BITS).filter(|core| cell.cores >> core & 1 == 1).map(|core| core.to_string()).collect();
+    let cores: Vec<String> =
+        (0..u8::BITS).filter(|core| cell.cores >> core & 1 == 1).map(|core| core.to_string()).collect();
     let us = |ns: u64| format!("{} us", ns / 1000);
     let time = format!("period {}, active {}, phase {}", us(cell.period_ns), us(cell.active_ns), us(cell.phase_ns));
     format!("cell {}, cores {}, {time}, lends {}", cell.timing.name(), cores.join(","), cell.lends)
@@ -140,8 +143,7 @@ mod tests {
     #[test]
     fn a_cell_is_told_as_it_is_asked_for() {
         let (tenant, timing) = ("window".to_owned(), Timing::TimeTriggered);
-        let cell =
-            Cell { timing, cores: 5, period_ns: 40_000_000, active_ns: 10_000_000, phase_ns: 0, lends: false };
+        let cell = Cell { timing, cores: 5, period_ns: 40_000_000, active_ns: 10_000_000, phase_ns: 0, lends: false };
         let told = words(&Change::Cell { tenant: tenant.clone(), cell: Some(cell) });
         let wanted = "cell time-triggered, cores 0,2, period 40000 us, active 10000 us, phase 0 us, lends false";
         assert_eq!(told, format!("window: {wanted}"));

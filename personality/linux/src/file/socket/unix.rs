@@ -75,7 +75,7 @@ struct State {
 /// The object behind a descriptor, reached by peers and by name.
 // recursion: at most 2, because what waits in a backlog has never listened
 pub struct UnixPeer {
-    kind: UnixKind,
+    pub(super) kind: UnixKind,
     state: ObjectLock<State>,
     readiness: Arc<Readiness>,
     /// The listener in whose backlog it waits, by address; 0 for none.
