@@ -1,5 +1,6 @@
 // Calls and files that hosted programs ask for: descriptors of processes, clone3, policies, timers of processor time, what /proc and /sys say.
 #include "check.h"
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -394,6 +395,27 @@ static void signals_in_the_status(void) {
     done("signals in the status");
 }
 
+/* The user as whom somebody logged in, and the session (pam_loginuid(8)); a child, since they cannot be as before afterwards. */
+static void a_login(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        FAILS(writes("/proc/self/loginuid", "alice"), EINVAL);
+        int file = open("/proc/self/loginuid", O_RDWR);
+        CHECK(file >= 0 && ftruncate(file, 0) == 0 && close(file) == 0 && truncate("/proc/self/comm", 5) == 0);
+        CHECK(writes("/proc/self/loginuid", "1000") == 0 && strcmp(contents("/proc/self/loginuid"), "1000") == 0);
+        unsigned long session = strtoul(contents("/proc/self/sessionid"), NULL, 10);
+        CHECK(session > 0 && session < UINT_MAX);
+        pid_t heir = fork();
+        if (heir == 0)
+            _exit(strcmp(contents("/proc/self/loginuid"), "1000") != 0 || strtoul(contents("/proc/self/sessionid"), NULL, 10) != session);
+        CHECK(status_of(heir) == 0);
+        CHECK(writes("/proc/self/loginuid", "4294967295\n") == 0 && strcmp(contents("/proc/self/sessionid"), "4294967295") == 0);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    done("a login");
+}
+
 int main(void) {
     enter_directory();
     files_of_a_process();
@@ -410,6 +432,7 @@ int main(void) {
     processes_that_wait_for_each_other();
     entries_in_the_old_form();
     signals_in_the_status();
+    a_login();
     done("hosted");
     return 0;
 }

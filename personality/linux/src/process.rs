@@ -11,7 +11,7 @@
 //! the assembly for the bill. Lock order: tree, process's signals, thread's signals. Paths of every call take no lock
 //! of all threads: limits and credentials that they need are copied to atomics or to the thread.
 
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, login::Login};
 use crate::file::FileContext;
 use crate::file::open_file::OpenFile;
 use crate::file::process_file::EndWatch;
@@ -120,6 +120,8 @@ pub struct Process {
     pub dumpable: AtomicU8,
     /// Makes it be chosen earlier or later if the tenant is out of memory, -1000 to 1000 (/proc/PID/oom_score_adj).
     pub out_of_memory_adjustment: AtomicI32,
+    /// The user as whom somebody logged in (/proc/PID/loginuid).
+    pub login: Login,
     /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
     pub parent_death_signal: AtomicI32,
     /// Its children's orphans become its children (PR_SET_CHILD_SUBREAPER).
@@ -204,6 +206,7 @@ impl Process {
             used_at_end: TenantLock::new(None),
             dumpable: AtomicU8::new(1),
             out_of_memory_adjustment: AtomicI32::new(0),
+            login: Login::default(),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
             no_new_privileges: AtomicBool::new(false),

@@ -8,6 +8,7 @@
 //!
 //! Messages of the kernel that concern a tenant go to its own ring ([`crate::task::messages`]), never to another's.
 
+use crate::credentials::login::Sessions;
 use crate::exec::vdso::Vdso;
 use crate::file::FileContext;
 use crate::file::log_ring::LogRing;
@@ -250,6 +251,8 @@ pub struct Tenant {
     pub tree: TenantLock<Tree>,
     /// Counts of its address spaces: of flushes of other cores' translations all, of the rest those of spaces that have ended.
     pub space_counts: Arc<Counters>,
+    /// The numbers of its sessions of users that logged in.
+    pub(crate) login_sessions: Sessions,
     /// Pages of segments and of shared mappings without a file.
     pub(crate) shared_pages: Arc<AtomicU64>,
     /// Processes that are to end because the first one is gone.
@@ -302,6 +305,7 @@ impl Tenant {
             limits: TenantLock::new(limits),
             tree: TenantLock::default(),
             space_counts: Arc::default(),
+            login_sessions: Sessions::default(),
             shared_pages: Arc::default(),
             doomed: Doomed::default(),
             futexes: Futexes::default(),

@@ -4,6 +4,7 @@
 //! process means its first thread.
 
 mod capabilities;
+pub mod login;
 mod set;
 #[cfg(test)]
 mod tests;

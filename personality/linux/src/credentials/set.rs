@@ -44,6 +44,8 @@ pub enum Capability {
     SysResource = 24,
     /// Makes device files.
     Mknod = 27,
+    /// Replaces the user as whom somebody logged in.
+    AuditControl = 30,
     /// Gives capabilities to files.
     Setfcap = 31,
     /// Reads and clears the kernel's messages.

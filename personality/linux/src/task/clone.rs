@@ -384,6 +384,7 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
 fn inherit_process(parent: &Process, child: &Process) {
     let adjustment = parent.out_of_memory_adjustment.load(Ordering::Relaxed);
     child.out_of_memory_adjustment.store(adjustment, Ordering::Relaxed);
+    child.login.inherit(&parent.login);
     let nice = parent.nice.load(Ordering::Relaxed);
     child.nice.store(nice, Ordering::Relaxed);
     if nice != 0 {

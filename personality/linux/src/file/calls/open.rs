@@ -30,7 +30,7 @@ use crate::file::walk::{Found, LastLink, Walked};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_interface::files::{AttributeChange, Attributes, FileError, NewNode, NodeKind};
+use gyre_interface::files::{AttributeChange, Attributes, NewNode, NodeKind};
 use gyre_interface::near::Near;
 use linux_raw_sys::general as raw;
 
@@ -334,14 +334,9 @@ async fn open_node(thread: &Thread, context: &FileContext, found: Found, wish: W
         // Also if it is open for reading only.
         let _written = context.tenant().contents.write(&place)?;
         let change = AttributeChange { size_bytes: Some(0), ..AttributeChange::default() };
-        match place.system().set_attributes(place.node, change).await {
-            Err(FileError::ReadOnly) if place.system().client().is_none() => {}
-            answer => {
-                answer?;
-                mapped::shortened(thread, &place, 0).await;
-                file.tell(raw::IN_MODIFY);
-            }
-        }
+        place.system().set_attributes(place.node, change).await?;
+        mapped::shortened(thread, &place, 0).await;
+        file.tell(raw::IN_MODIFY);
     }
     file.tell(raw::IN_OPEN);
     Ok(file)

@@ -87,7 +87,7 @@ kinds! {
     52 Namespace "" SymbolicLink 0o777,
     53 SchedulerFigures "schedstat" File 0o444,
     54 TimerSlack "timerslack_ns" File 0o444,
-    55 LoginUser "loginuid" File 0o444,
+    55 LoginUser "loginuid" File 0o644,
     56 LoginSession "sessionid" File 0o444,
     57 UserMap "uid_map" File 0o444,
     58 GroupMap "gid_map" File 0o444,
@@ -240,7 +240,8 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
             proc.processes().and_then(|all| all.io_of_thread(view.thread)).ok_or(FileError::NotFound)?.into_bytes()
         }
         Kind::TimerSlack => format!("{}\n", view.timer_slack_ns).into_bytes(),
-        Kind::LoginUser | Kind::LoginSession => format!("{}", u32::MAX).into_bytes(),
+        Kind::LoginUser => view.login.user.clone().into_bytes(),
+        Kind::LoginSession => view.login.session.clone().into_bytes(),
         Kind::UserMap | Kind::GroupMap => format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes(),
         Kind::SetGroups => b"allow\n".to_vec(),
         Kind::MountFigures => mount_figures(proc).into_bytes(),
@@ -421,6 +422,7 @@ pub(super) fn write(processes: &dyn Processes, id: i32, kind: Kind, text: &[u8])
     let number = || core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok();
     match kind {
         Kind::Comm => processes.set_thread_name(id, text),
+        Kind::LoginUser => processes.set_login(id, text),
         Kind::OomScoreAdjust => processes.set_out_of_memory_adjustment(id, number().ok_or(FileError::Invalid)?),
         Kind::OomAdjust => {
             let old = number().filter(|number| (-17..=15).contains(number)).ok_or(FileError::Invalid)?;

@@ -12,8 +12,8 @@
 //! The shapes of texts are in [`super::process_files`].
 
 use super::tree::Name;
-use super::view::{Bounds, Doings, ProcessView, Processes, SignalSets};
-use crate::credentials::Capability;
+use super::view::{Bounds, Doings, LoginTexts, ProcessView, Processes, SignalSets};
+use crate::credentials::{Capability, login::Rights};
 use crate::file::context::FileContext;
 use crate::ipc;
 use crate::task::{io_figures, shortage, system};
@@ -144,6 +144,17 @@ impl Processes for Tenant {
         Ok(())
     }
 
+    fn set_login(&self, id: i32, text: &[u8]) -> Result<(), FileError> {
+        let process = {
+            let tree = self.tree.lock();
+            tree.process(id).or_else(|| tree.thread(id).map(|thread| thread.process().clone()))
+        };
+        let process = process.ok_or(FileError::NotFound)?;
+        let is_free = process.credentials().capabilities.effective.has(Capability::AuditControl);
+        let rights = if is_free { Rights::Control } else { Rights::First };
+        process.login.write(text, rights, &self.login_sessions)
+    }
+
     fn out_of_memory_score(&self, id: i32) -> Option<i32> {
         let process = self.tree.lock().process(id)?;
         Some(shortage::score(&process))
@@ -251,6 +262,7 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
         signals: SignalSets { pending_shared, ignored: ignored.0, caught: caught.0, ..SignalSets::default() },
         out_of_memory_adjustment: process.out_of_memory_adjustment.load(Ordering::Relaxed),
+        login: LoginTexts { user: process.login.user(), session: process.login.session() },
         timer_slack_ns: first.map_or(0, |thread| thread.timer_slack_ns.load(Ordering::Relaxed)),
         tenant: process.tenant().activity().index() as u32,
         signal_places: (process.signal_places_taken(), limits.get(linux_raw_sys::general::RLIMIT_SIGPENDING).soft),

@@ -58,6 +58,8 @@ pub struct ProcessView {
     pub limits: Vec<(u64, u64)>,
     /// Descriptors and directories; none for a zombie.
     pub files: Option<Arc<FileContext>>,
+    /// The user as whom somebody logged in, and the session, as texts.
+    pub login: LoginTexts,
     /// Sets of signals.
     pub signals: SignalSets,
     /// The adjustment of its score if the tenant is out of memory, -1000 to 1000.
@@ -68,6 +70,15 @@ pub struct ProcessView {
     pub tenant: u32,
     /// Places of signals that wait: those that its user has taken, and how many it may.
     pub signal_places: (u64, u64),
+}
+
+/// The texts of loginuid and sessionid.
+#[derive(Clone, Default)]
+pub struct LoginTexts {
+    /// The user.
+    pub user: String,
+    /// The session.
+    pub session: String,
 }
 
 /// Sets of signals, bit `n - 1` for signal `n`.
@@ -140,6 +151,11 @@ pub trait Processes: Send + Sync {
     /// # Errors
     /// NotFound; Invalid; Denied if it goes down and the process may not (CAP_SYS_RESOURCE).
     fn set_out_of_memory_adjustment(&self, id: i32, to: i32) -> Result<(), FileError>;
+    /// Writes the user as whom somebody logged in, for a process.
+    ///
+    /// # Errors
+    /// NotFound; Invalid; Denied if there is one and the process may not replace it (CAP_AUDIT_CONTROL).
+    fn set_login(&self, id: i32, text: &[u8]) -> Result<(), FileError>;
     /// Returns the rank of a process if the tenant is out of memory, 0 to 2000.
     fn out_of_memory_score(&self, id: i32) -> Option<i32>;
     /// Returns the text of a process's io file.
