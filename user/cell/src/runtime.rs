@@ -21,7 +21,7 @@ use crate::{
     lines::Calls,
     machine::Machine,
     memory::{Leaf, PAGE_BYTES, Rights, Space, page_down},
-    signal::Signals,
+    signal::{Come, Info, Signals},
     text::Line,
 };
 
@@ -77,7 +77,8 @@ pub struct Runtime<M: Machine> {
     /// Files of which bytes are read ahead.
     pub files: Files,
     io: &'static mut dyn Io,
-    calls: Calls,
+    /// Calls under way in the kernel.
+    pub(crate) calls: Calls,
     bell: Bell,
     /// Lots that the kernel wants back and has not got yet.
     owed_lots: u32,
@@ -120,7 +121,8 @@ impl<M: Machine> Runtime<M> {
             resting: 0,
             ready: 0,
             scheduler,
-            signals: Signals::default(),
+            // SAFETY: it reads a number.
+            signals: Signals::new(pid, unsafe { libc::getuid() }),
             pid,
             disk: None,
             card: None,
@@ -182,14 +184,21 @@ impl<M: Machine> Runtime<M> {
                 self.machine.say("gyre-cell: the program needs more memory than the cell has (--memory)\n");
                 self.machine.die(linux_raw_sys::general::SIGKILL);
             }
-            Err(_) => self.on_trap(linux_raw_sys::general::SIGSEGV, address),
+            Err(_) => self.on_trap(linux_raw_sys::general::SIGSEGV, Info::of_fault(self.fault_code(address), address)),
         }
         self.deliver();
     }
 
+    /// `si_code` of a fault: whether memory is there, without the right.
+    fn fault_code(&self, address: u64) -> i32 {
+        let is_there = self.space.rights(address).is_some() || self.space.table.walk(&self.machine, address).is_some();
+        (if is_there { linux_raw_sys::general::SEGV_ACCERR } else { linux_raw_sys::general::SEGV_MAPERR }) as i32
+    }
+
     /// The thread that runs has done what a signal stands for.
-    pub fn on_trap(&mut self, signal: u32, address: u64) {
-        if !self.deliver_trap(signal, address) {
+    pub fn on_trap(&mut self, signal: u32, info: Info) {
+        if !self.deliver_trap(Come { signal, info }) {
+            let address = info.details[0];
             let (mut line, at) = (Line::default(), self.fiber().registers.rip);
             // A line that is too long is cut.
             let _ = writeln!(line, "gyre-cell: the program ends by signal {signal} at {at:#x}, address {address:#x}");
@@ -201,6 +210,7 @@ impl<M: Machine> Runtime<M> {
     /// Lets a thread go on that can: the one that runs, if it does not wait.
     pub fn go_on(&mut self) -> Then {
         if self.fiber().state != State::Ready {
+            self.end_own_wait();
             return self.again();
         }
         self.deliver();
@@ -210,7 +220,10 @@ impl<M: Machine> Runtime<M> {
     /// Lets the next thread go on, if there is one that can.
     pub fn again(&mut self) -> Then {
         self.collect();
-        if let Some(next) = self.next().or_else(|| self.interrupted()) {
+        if self.ready == 0 {
+            self.rouse();
+        }
+        if let Some(next) = self.next() {
             self.ring();
             self.change_to(next);
             self.deliver();
@@ -341,7 +354,21 @@ impl<M: Machine> Runtime<M> {
         }
     }
 
-    fn take_answer(&mut self, id: FiberId, result: i64) {
+    /// The kernel is to be told of something in the lines.
+    pub(crate) fn bell_is_due(&mut self) {
+        self.bell = Bell::Due;
+    }
+
+    /// Another core that may run a thread at this moment.
+    pub(crate) fn core_of(&self, id: FiberId) -> Option<usize> {
+        let cores = (self.machine.cores() as usize).min(CORES_MAX);
+        (0..cores).find(|core| *core != self.core && self.resting >> core & 1 == 0 && self.running[*core] == id)
+    }
+
+    pub(crate) fn take_answer(&mut self, id: FiberId, result: i64) {
+        if let Some(result) = call::signals::taken_meanwhile(self, id, result) {
+            return self.wake(id, result);
+        }
         let call = self.fibers[id].call;
         let misses = result == Errno::FAULT.result() && call.sent < SENT_MAX;
         let is_interrupted = result == Errno::INTR.result();
@@ -355,6 +382,8 @@ impl<M: Machine> Runtime<M> {
         let result = call::disk::after(self, &call, result);
         let result = call::card::after(self, &call, result);
         let result = call::ahead::after(self, id, result);
+        let result = call::signals::after(self, id, result);
+        call::signals::end_mask(self, id, result);
         match self.fibers[id].then.take() {
             Some(call) if result >= 0 => self.answer_then(id, call),
             _ => self.wake(id, result),

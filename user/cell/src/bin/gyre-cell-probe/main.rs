@@ -3,10 +3,16 @@
 //! The first word says which part. A part that sees something wrong ends by a panic, so its words and its code differ from those outside.
 //!
 //! * `threads`, `signals`, `sleep`: fibers, their locks, handlers and times.
+//! * `masks`: waits of the kernel under another mask of signals.
+//! * `threads-signals`: signals to one thread, which sleeps or waits for others; `threads-calls`: which waits in a call of the kernel;
+//!   `threads-computing`: which computes on another core.
 //! * `memory`, `wrong`: mappings, heaps, and arguments that are refused.
 //! * `files`: reads in a row while positions and files change; it writes a file of its own in the folder for such files.
 //!
 //! `null` and `read` tell times, which differ anyway; they are for figures.
+
+mod signals;
+mod threads_signals;
 
 use std::{
     io::{Error, Read as _},
@@ -26,14 +32,21 @@ fn main() -> ExitCode {
     match what.as_str() {
         "threads" => threads(),
         "memory" => memory(),
-        "signals" => signals(),
+        "signals" => signals::all(),
+        "masks" => signals::under_another_mask(),
+        "threads-signals" => threads_signals::all(),
+        "threads-calls" => threads_signals::in_calls(),
+        "threads-computing" => threads_signals::computing(),
         "sleep" => sleep(),
         "wrong" => wrong(),
         "null" => null_calls(),
         "read" => read(),
         "files" => files(),
         _ => {
-            eprintln!("gyre-cell-probe threads | memory | signals | sleep | wrong | files | null | read FILE COUNT");
+            eprintln!(
+                "gyre-cell-probe threads | memory | signals | masks | threads-signals | threads-calls | threads-computing | sleep \
+                 | wrong | files | null | read FILE COUNT"
+            );
             return ExitCode::FAILURE;
         }
     }
@@ -181,30 +194,6 @@ fn memory() {
     let zeros = vec![0u64; 1 << 18];
     let sum: u64 = lists.iter().flatten().map(|byte| u64::from(*byte)).sum();
     println!("sum {sum}, zeros {}", zeros.iter().all(|word| *word == 0));
-}
-
-static COME: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn count(_: i32) {
-    COME.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Signals to oneself, held back and let in.
-fn signals() {
-    // SAFETY: the handler adds to a number; masks live here.
-    unsafe {
-        libc::signal(libc::SIGUSR1, count as *const () as usize);
-        libc::raise(libc::SIGUSR1);
-        println!("raised {}", COME.load(Ordering::Relaxed));
-        let mut mask: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut mask);
-        libc::sigaddset(&raw mut mask, libc::SIGUSR1);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, std::ptr::null_mut());
-        libc::raise(libc::SIGUSR1);
-        println!("held back {}", COME.load(Ordering::Relaxed));
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const mask, std::ptr::null_mut());
-        println!("let in {}", COME.load(Ordering::Relaxed));
-    }
 }
 
 /// Threads that sleep for long hold up no others, which sleep as long as they want to.
