@@ -1,7 +1,8 @@
 //! The page that a cell and its kernel share, and the lines of calls behind it, from the kernel's side.
 //!
 //! * [`Lines::begin`] fills the page; [`Lines::want`], [`Lines::tell_signals`] and [`Lines::ask_for_end`] ask the cell for something.
-//! * [`Lines::take_from`] takes the calls that wait, [`Lines::answer`] answers one.
+//! * [`Lines::held`] is the cell's word for the kernel: signals that it holds back.
+//! * [`Lines::take_from`] takes the calls that wait, [`Lines::answer`] answers one, [`Lines::is_given_up`] says that the cell does not want to wait.
 //!
 //! The lines of all cores lie in a row; [`Shape::core_of`] says whose a line is.
 //!
@@ -159,10 +160,22 @@ impl Lines {
         fence(Ordering::SeqCst);
     }
 
-    /// Tells the cell which signals wait.
-    pub fn tell_signals(&self, signals: u64) {
-        self.write(offset_of!(CellPage, signals), &signals.to_le_bytes());
-        self.change_asks(asks::SIGNAL, if signals == 0 { 0 } else { asks::SIGNAL });
+    /// Tells the cell which signals wait, and asks it to take those that are open. A caller looks at [`Lines::held`] once more after this: the
+    /// cell rings only if it finds a signal here that it has let in.
+    pub fn tell_signals(&self, open: u64, held: u64) {
+        self.write(offset_of!(CellPage, signals), &(open | held).to_le_bytes());
+        self.change_asks(asks::SIGNAL, if open == 0 { 0 } else { asks::SIGNAL });
+        fence(Ordering::SeqCst);
+    }
+
+    /// The signals that the cell holds back, as it says at this moment: any word.
+    pub fn held(&self) -> u64 {
+        self.word(offset_of!(CellPage, held))
+    }
+
+    /// Begins with the signals that the process holds back.
+    pub fn begin_holding(&self, held: u64) {
+        self.write(offset_of!(CellPage, held), &held.to_le_bytes());
     }
 
     /// Asks the cell for parts; for none if nothing is wanted any more.
@@ -255,10 +268,18 @@ impl Lines {
         Some(Call { line, number, arguments: core::array::from_fn(argument) })
     }
 
-    /// Writes the result of a line. A cell that has changed the line's state meanwhile gets no answer.
+    /// Returns true if the cell does not want to wait for a line any longer.
+    pub fn is_given_up(&self, line: usize) -> bool {
+        let Some((page, at)) = self.place(line) else { return false };
+        page.find_u32(at.saturating_add(offset_of!(CallLine, state)), PAGE_BYTES, state::GIVEN_UP).is_some()
+    }
+
+    /// Writes the result of a line. A cell that has changed the line's state meanwhile, but for giving it up, gets no answer.
     pub fn answer(&self, line: usize, result: i64) {
         let Some((page, at)) = self.place(line) else { return };
         page.write(at.saturating_add(offset_of!(CallLine, result)), &result.to_le_bytes());
-        self.change(line, state::TAKEN, state::ANSWERED);
+        if !self.change(line, state::TAKEN, state::ANSWERED) {
+            self.change(line, state::GIVEN_UP, state::ANSWERED);
+        }
     }
 }

@@ -172,7 +172,7 @@ fn what_is_wanted_and_what_is_told_do_not_hide_each_other() {
     let (memory, shared) = cell(1);
     memory.begin(1);
     let lines = &memory.lines;
-    lines.tell_signals(4);
+    lines.tell_signals(4, 32);
     lines.want(Wanted { lots: 3, cores: 1, until: 77 });
     assert_eq!(lines.asks(), asks::SIGNAL | asks::GIVE_BACK);
     let word = |offset: usize| {
@@ -181,11 +181,43 @@ fn what_is_wanted_and_what_is_told_do_not_hide_each_other() {
         u32::from_le_bytes(word)
     };
     assert_eq!([offset_of!(CellPage, wanted_lots), offset_of!(CellPage, wanted_until)].map(word), [3, 77]);
-    lines.tell_signals(0);
+    assert_eq!(word(offset_of!(CellPage, signals)), 36);
+    lines.tell_signals(0, 36);
+    assert_eq!((lines.asks(), word(offset_of!(CellPage, signals))), (asks::GIVE_BACK, 36));
+    lines.tell_signals(0, 0);
     assert_eq!(lines.asks(), asks::GIVE_BACK);
     lines.want(Wanted::default());
     assert_eq!(lines.asks(), 0);
     assert_eq!([0, 31, 32, 63].map(|line| SHAPE.core_of(line)), [0, 0, 1, 1]);
+}
+
+#[test]
+fn what_is_held_back_is_what_the_cell_says() {
+    let (memory, shared) = cell(1);
+    memory.begin(1);
+    assert_eq!(memory.lines.held(), 0);
+    memory.lines.begin_holding(5);
+    assert_eq!(memory.lines.held(), 5);
+    shared[0].write(offset_of!(CellPage, held), &[0xff; 8]);
+    assert_eq!(memory.lines.held(), u64::MAX);
+}
+
+#[test]
+fn a_line_that_is_given_up_is_answered_all_the_same() {
+    let (memory, shared) = cell(1);
+    memory.begin(1);
+    let lines = &memory.lines;
+    let last = lines.count() - 1;
+    let (page, at) = (&shared[1 + last * 64 / 4096], last * 64 % 4096);
+    page.write(at, &state::ASKED.to_le_bytes());
+    assert!(lines.take_from(last).is_some() && !lines.is_given_up(last));
+    page.write(at, &state::GIVEN_UP.to_le_bytes());
+    assert!(lines.is_given_up(last) && !lines.is_given_up(last - 1) && !lines.is_given_up(usize::MAX));
+    assert_eq!(lines.take_from(0), None);
+    lines.answer(last, -4);
+    let mut line = [0; 64];
+    page.read(at, &mut line);
+    assert_eq!((line[0], i64::from_le_bytes(line[56..].try_into().unwrap())), (state::ANSWERED as u8, -4));
 }
 
 proptest! {

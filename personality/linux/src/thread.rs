@@ -12,9 +12,8 @@
 
 use crate::credentials::{Capability, Credentials};
 use crate::objects::THREADS;
-use crate::signal::action::SIG_DFL;
-use crate::signal::number::{self, Default as DefaultAction};
-use crate::signal::{AltStack, Pending, SIGNAL_MAX, SignalSet};
+use crate::signal::news::DeputyState;
+use crate::signal::{AltStack, Pending, SignalSet};
 use crate::task::preferences::Preferences;
 use crate::time::cpu_sleep::CpuSleep;
 use crate::time::thread_time::ThreadTime;
@@ -64,15 +63,6 @@ pub(crate) const TIMER_SLACK_NS: u64 = 50_000;
 /// [`Thread::call`] while the program runs, or waits to.
 const IN_PROGRAM: u64 = 0;
 
-/// Signals that have come to a program that acts on them by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SignalNews {
-    /// These wait, bit `n - 1` for signal `n`.
-    Waiting(u64),
-    /// One that ends the process by default.
-    Ends,
-}
-
 /// A thread of a process. All that other threads may look at is here; registers live in its task.
 pub struct Thread {
     _count: Counter,
@@ -81,7 +71,9 @@ pub struct Thread {
     /// True while there is a reason to look at signals: a hint, confirmed under the locks.
     attention: AtomicBool,
     /// Woken with `attention` and `dying`.
-    arrived: WaitQueue,
+    pub(crate) arrived: WaitQueue,
+    /// Whoever acts on its signals in its program's place.
+    pub(crate) deputy: DeputyState,
     /// True if a notice may have come since its task began to wait for the next one: it does not wait for another yet.
     is_deaf: AtomicBool,
     /// True once the thread must end, in any state.
@@ -157,6 +149,7 @@ impl Thread {
             served: AtomicBool::new(false),
             time: ThreadTime::default(),
             arrived: WaitQueue::new(),
+            deputy: DeputyState::default(),
             is_deaf: AtomicBool::new(true),
             dying: AtomicBool::new(false),
             signals: TenantLock::default(),
@@ -412,22 +405,6 @@ impl Thread {
         if gyre_object::budget::is_spent() {
             gyre_message::yield_now().await;
         }
-    }
-
-    /// Completes when other signals wait than those that were `told`, a bit each from signal 1 on. One that ends the process by default
-    /// comes first; a stop is not looked at.
-    pub async fn signal_news(&self, told: u64) -> SignalNews {
-        let look = || {
-            let process = self.process.signals.lock();
-            let ready = self.ready(&process);
-            let ends = |signal: i32| number::default_of(signal) == DefaultAction::End;
-            let plain = |signal: i32| process.actions.get(signal).handler == SIG_DFL && ends(signal);
-            if self.is_dying() || (1..=SIGNAL_MAX).any(|signal| ready.has(signal) && plain(signal)) {
-                return Some(SignalNews::Ends);
-            }
-            (ready.0 != told).then_some(SignalNews::Waiting(ready.0))
-        };
-        self.arrived.until(look).await
     }
 
     /// Completes when there is a signal that this thread must act on.

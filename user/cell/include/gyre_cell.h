@@ -47,6 +47,7 @@
 #define GYRE_CELL_ASKED 1u
 #define GYRE_CELL_TAKEN 2u
 #define GYRE_CELL_ANSWERED 3u
+#define GYRE_CELL_GIVEN_UP 4u /* in the place of TAKEN, then BELL: the call ends as if a signal had come */
 
 struct gyre_cell_request {
     uint32_t size, flags, cores;
@@ -61,13 +62,14 @@ struct gyre_cell_page {
     uint64_t window;       /* the address at which physical address 0 would lie */
     uint64_t root;         /* the physical address of the page table */
     uint32_t wants_bell, asks;
-    uint64_t signals;      /* bit n - 1 for signal n */
+    uint64_t signals;      /* that wait: bit n - 1 for signal n */
     uint64_t tsc_hz;
     uint64_t lot_list[256]; /* physical addresses */
     uint64_t exits;
     uint64_t free;         /* below it, in the first lot, lie the kernel's tables */
     uint32_t wanted_lots, wanted_cores; /* of all but the first */
     uint64_t wanted_until; /* time stamp; 0 if nothing is wanted */
+    uint64_t held;         /* the cell's word: signals that wait in the kernel; ring BELL after a bit has gone if that signal waits */
 };
 
 struct gyre_cell_line {

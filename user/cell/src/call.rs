@@ -11,7 +11,7 @@ pub mod memory;
 mod own_file;
 mod range;
 pub mod shape;
-mod signals;
+pub mod signals;
 mod sleep;
 mod threads;
 mod vector;
@@ -84,6 +84,12 @@ pub fn answer<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Outcome {
         | nr::__NR_tgkill
         | nr::__NR_tkill
         | nr::__NR_rt_sigsuspend
+        | nr::__NR_rt_sigpending
+        | nr::__NR_rt_sigtimedwait
+        | nr::__NR_ppoll
+        | nr::__NR_pselect6
+        | nr::__NR_epoll_pwait
+        | nr::__NR_epoll_pwait2
         | nr::__NR_pause => signals::answer(runtime, call),
         _ => threads::answer(runtime, call),
     }

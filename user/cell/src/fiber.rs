@@ -68,7 +68,9 @@ pub struct Fiber {
     pub clear_at_end: u64,
     /// Signals that are held back, bit `n - 1` for signal `n`.
     pub blocked: u64,
-    /// The value of `blocked` before the thread began to wait for a signal.
+    /// Signals that were sent to this thread alone and wait.
+    pub pending: u64,
+    /// The value of `blocked` before the thread began to wait under another mask.
     pub blocked_before: Option<u64>,
     /// Its stack for signals: address and bytes; none if 0.
     pub signal_stack: [u64; 2],
@@ -76,7 +78,7 @@ pub struct Fiber {
     pub call: Call,
     /// The call that is answered when that one is.
     pub then: Option<Call>,
-    /// The kernel has given that call up because of a signal.
+    /// That call was given up because of a signal, and may be made again after it.
     pub is_interrupted: bool,
     /// Floating-point and vector registers.
     pub extended: Extended,
@@ -102,6 +104,7 @@ impl Fiber {
         tid: 0,
         clear_at_end: 0,
         blocked: 0,
+        pending: 0,
         blocked_before: None,
         signal_stack: [0; 2],
         call: Call { number: 0, arguments: [0; 6], sent: 0 },

@@ -56,9 +56,20 @@ impl Lines {
         true
     }
 
-    /// Writes a call of the runtime's own into a line that is free, if there is one.
-    pub fn ask_any(self, call: &Call) -> Option<usize> {
-        (0..self.count).find(|index| self.ask(*index, call))
+    /// Writes a call of the runtime's own into a line that is free, if there is one: from `first` on, or any other one.
+    pub fn ask_any(self, call: &Call, first: usize) -> Option<usize> {
+        (first..self.count).chain(0..first.min(self.count)).find(|index| self.ask(*index, call))
+    }
+
+    /// Does not wait for a line any longer.
+    fn give_up(self, index: usize) -> Withdrawal {
+        let change =
+            |from, to| self.state(index).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        match change(state::ASKED, state::FREE) {
+            true => Withdrawal::TakenBack,
+            false if change(state::TAKEN, state::GIVEN_UP) => Withdrawal::Asked,
+            false => Withdrawal::Late,
+        }
     }
 
     /// Takes the answer of a line, if it is there; the line is free then.
@@ -98,6 +109,20 @@ impl Calls {
         Some(index)
     }
 
+    /// Does not wait for a line any longer that [`Calls::send`] has answered.
+    pub fn give_up(&mut self, line: usize) -> Withdrawal {
+        let withdrawal = self.lines.give_up(line);
+        if withdrawal == Withdrawal::TakenBack && self.waiting[line].take().is_some() {
+            self.under_way -= 1;
+        }
+        withdrawal
+    }
+
+    /// Returns whether a line was given up already.
+    pub fn is_given_up(&self, line: usize) -> bool {
+        self.lines.state(line).load(Ordering::Relaxed) == state::GIVEN_UP
+    }
+
     /// Takes one answer: who waited for it, and the result.
     pub fn take(&mut self) -> Option<Answer> {
         let mut seen = 0;
@@ -117,6 +142,17 @@ impl Calls {
         }
         None
     }
+}
+
+/// The fate of a call that the cell does not want to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Withdrawal {
+    /// It was not begun, and the line is free.
+    TakenBack,
+    /// The kernel is asked to end it, and is to be told so by the bell; its answer comes.
+    Asked,
+    /// It is answered already, or was given up before.
+    Late,
 }
 
 /// An answer of the kernel.
@@ -146,5 +182,21 @@ mod tests {
             assert_eq!(calls.take(), Some(Answer { fiber, result: fiber as i64 }));
         }
         assert_eq!(calls.send(8, &Call::default(), 3), Some(places[2]));
+    }
+
+    #[test]
+    fn a_line_that_is_given_up_is_free_at_once_only_if_nobody_works_on_it() {
+        let mut memory = lines();
+        // SAFETY: the lines live to the end of the test.
+        let mut calls = Calls::new(unsafe { Lines::at(memory.as_mut_ptr(), 8) });
+        let [first, second] = [1, 2].map(|fiber| calls.send(fiber, &Call::default(), 0).unwrap());
+        calls.lines.state(second).store(state::TAKEN, Ordering::Release);
+        assert_eq!(calls.give_up(first), Withdrawal::TakenBack);
+        assert_eq!((calls.give_up(second), calls.give_up(second)), (Withdrawal::Asked, Withdrawal::Late));
+        assert!(calls.is_given_up(second) && calls.take().is_none());
+        assert_eq!(calls.send(3, &Call::default(), 0), Some(first));
+        calls.lines.state(second).store(state::ANSWERED, Ordering::Release);
+        assert_eq!(calls.take().map(|answer| answer.fiber), Some(2));
+        assert_eq!(calls.give_up(second), Withdrawal::Late);
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     fiber::Fiber,
     lines::Lines,
     memory::{Rights, Window},
+    signal::Come,
 };
 
 /// Parts that the kernel wants back.
@@ -51,8 +52,14 @@ pub trait Machine: Window {
     /// Waits until a line or a device has answered or a signal has come, so many nanoseconds at most.
     fn idle(&mut self, nanoseconds: u64);
 
-    /// Signals that wait, bit `n - 1` for signal `n`; they do not wait any more then.
-    fn take_signals(&mut self) -> u64;
+    /// Says which signals all threads hold back from now on, bit `n - 1` for signal `n`: they wait outside.
+    fn hold_signals(&mut self, held: u64);
+
+    /// Takes a signal of these that waits and is not held back, if there is one.
+    fn take_signal(&mut self, wanted: u64) -> Option<Come>;
+
+    /// Has a core come into the runtime that runs the program.
+    fn interrupt(&mut self, _core: usize) {}
 
     /// Asks for more memory, and calls `add` for each new lot.
     ///

@@ -24,7 +24,7 @@ use crate::{
     lines::Calls,
     machine::{Machine, Wanted},
     memory::{Leaf, PAGE_BYTES, Rights, Space, page_down},
-    signal::Signals,
+    signal::{Come, Info, Signals},
     text::Line,
 };
 
@@ -84,12 +84,13 @@ pub struct Runtime<M: Machine> {
     /// Files of which bytes are read ahead.
     pub files: Files,
     io: &'static mut dyn Io,
-    calls: Calls,
+    /// Calls under way in the kernel.
+    pub(crate) calls: Calls,
     bell: Bell,
     /// Parts that the kernel wants back and has not got yet.
     owed: Wanted,
-    /// Cores that have gone.
-    gone: u32,
+    /// Cores that have gone, as bits.
+    gone: u64,
 }
 
 /// Whether the kernel is to be told of new lines. Resting tells it too, so the bell is for cores that go on.
@@ -129,7 +130,8 @@ impl<M: Machine> Runtime<M> {
             resting: 0,
             ready: 0,
             scheduler,
-            signals: Signals::default(),
+            // SAFETY: it reads a number.
+            signals: Signals::new(pid, unsafe { libc::getuid() }),
             pid,
             disk: None,
             card: None,
@@ -154,7 +156,7 @@ impl<M: Machine> Runtime<M> {
             return then;
         }
         self.owed.cores -= 1;
-        self.gone += 1;
+        self.gone |= 1 << self.core;
         if then == Then::Run {
             self.add(self.current);
         }
@@ -166,7 +168,7 @@ impl<M: Machine> Runtime<M> {
 
     /// Returns whether cores are left beside the one that is here, which leaves like this.
     pub fn has_others(&self, then: Then) -> bool {
-        then == Then::Go || self.machine.cores().saturating_sub(self.gone) > 1
+        then == Then::Go || self.machine.cores().saturating_sub(self.gone.count_ones()) > 1
     }
 
     /// The core that is here leaves; answers one that rests, if there is work for it.
@@ -215,14 +217,21 @@ impl<M: Machine> Runtime<M> {
                 self.machine.say("gyre-cell: the program needs more memory than the cell has (--memory)\n");
                 self.machine.die(linux_raw_sys::general::SIGKILL);
             }
-            Err(_) => self.on_trap(linux_raw_sys::general::SIGSEGV, address),
+            Err(_) => self.on_trap(linux_raw_sys::general::SIGSEGV, Info::of_fault(self.fault_code(address), address)),
         }
         self.deliver();
     }
 
+    /// `si_code` of a fault: whether memory is there, without the right.
+    fn fault_code(&self, address: u64) -> i32 {
+        let is_there = self.space.rights(address).is_some() || self.space.table.walk(&self.machine, address).is_some();
+        (if is_there { linux_raw_sys::general::SEGV_ACCERR } else { linux_raw_sys::general::SEGV_MAPERR }) as i32
+    }
+
     /// The thread that runs has done what a signal stands for.
-    pub fn on_trap(&mut self, signal: u32, address: u64) {
-        if !self.deliver_trap(signal, address) {
+    pub fn on_trap(&mut self, signal: u32, info: Info) {
+        if !self.deliver_trap(Come { signal, info }) {
+            let address = info.details[0];
             let (mut line, at) = (Line::default(), self.fiber().registers.rip);
             // A line that is too long is cut.
             let _ = writeln!(line, "gyre-cell: the program ends by signal {signal} at {at:#x}, address {address:#x}");
@@ -234,6 +243,7 @@ impl<M: Machine> Runtime<M> {
     /// Lets a thread go on that can: the one that runs, if it does not wait.
     pub fn go_on(&mut self) -> Then {
         if self.fiber().state != State::Ready {
+            self.end_own_wait();
             return self.again();
         }
         self.deliver();
@@ -243,7 +253,10 @@ impl<M: Machine> Runtime<M> {
     /// Lets the next thread go on, if there is one that can.
     pub fn again(&mut self) -> Then {
         self.collect();
-        if let Some(next) = self.next().or_else(|| self.interrupted()) {
+        if self.ready == 0 {
+            self.rouse();
+        }
+        if let Some(next) = self.next() {
             self.ring();
             self.change_to(next);
             self.deliver();
@@ -374,7 +387,22 @@ impl<M: Machine> Runtime<M> {
         }
     }
 
-    fn take_answer(&mut self, id: FiberId, result: i64) {
+    /// The kernel is to be told of something in the lines.
+    pub(crate) fn bell_is_due(&mut self) {
+        self.bell = Bell::Due;
+    }
+
+    /// Another core that may run a thread at this moment.
+    pub(crate) fn core_of(&self, id: FiberId) -> Option<usize> {
+        let cores = (self.machine.cores() as usize).min(CORES_MAX);
+        let away = self.resting | self.gone | 1 << self.core;
+        (0..cores).find(|core| away >> core & 1 == 0 && self.running[*core] == id)
+    }
+
+    pub(crate) fn take_answer(&mut self, id: FiberId, result: i64) {
+        if let Some(result) = call::signals::taken_meanwhile(self, id, result) {
+            return self.wake(id, result);
+        }
         let call = self.fibers[id].call;
         let misses = result == Errno::FAULT.result() && call.sent < SENT_MAX;
         let is_interrupted = result == Errno::INTR.result();
@@ -388,6 +416,8 @@ impl<M: Machine> Runtime<M> {
         let result = call::disk::after(self, &call, result);
         let result = call::card::after(self, &call, result);
         let result = call::ahead::after(self, id, result);
+        let result = call::signals::after(self, id, result);
+        call::signals::end_mask(self, id, result);
         match self.fibers[id].then.take() {
             Some(call) if result >= 0 => self.answer_then(id, call),
             _ => self.wake(id, result),

@@ -35,6 +35,7 @@ fn layouts_and_numbers_are_those_of_the_crate() {
         ("GYRE_CELL_ASKED", state::ASKED.into()),
         ("GYRE_CELL_TAKEN", state::TAKEN.into()),
         ("GYRE_CELL_ANSWERED", state::ANSWERED.into()),
+        ("GYRE_CELL_GIVEN_UP", state::GIVEN_UP.into()),
     ];
     let places = [
         ("request, lines", offset_of!(CellRequest, lines)),
@@ -51,6 +52,7 @@ fn layouts_and_numbers_are_those_of_the_crate() {
         ("page, wanted_lots", offset_of!(CellPage, wanted_lots)),
         ("page, wanted_cores", offset_of!(CellPage, wanted_cores)),
         ("page, wanted_until", offset_of!(CellPage, wanted_until)),
+        ("page, held", offset_of!(CellPage, held)),
         ("device_request, entries", offset_of!(DeviceRequest, entries)),
         ("device_request, descriptors", offset_of!(DeviceRequest, descriptors)),
         ("device_request, used", offset_of!(DeviceRequest, used)),

@@ -46,7 +46,7 @@ fn same(program: &[&str], input: &str) {
 
 #[test]
 fn what_the_runtime_answers_by_itself_is_as_linux_does_it() {
-    for what in ["threads", "memory", "signals", "sleep", "wrong", "files"] {
+    for what in ["threads", "memory", "signals", "threads-signals", "sleep", "wrong", "files"] {
         same(&[PROBE, what], "");
     }
 }

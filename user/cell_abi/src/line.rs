@@ -17,6 +17,9 @@ pub mod state {
     pub const TAKEN: u32 = 2;
     /// The result is there.
     pub const ANSWERED: u32 = 3;
+    /// The kernel works on it and the cell does not want to wait any longer: the call ends as if a signal had come, at its next wait. The cell
+    /// puts it in the place of [`TAKEN`] and rings [`crate::exit::BELL`].
+    pub const GIVEN_UP: u32 = 4;
 }
 
 /// A system call: the cell writes number and arguments, then the state; the kernel writes the result, then the state.

@@ -11,13 +11,14 @@ pub const LOTS_MAX: usize = 256;
 pub mod asks {
     /// The kernel wants cores or memory back: see [`super::CellPage::wanted_lots`]. The cell takes the bit away when it has seen it.
     pub const GIVE_BACK: u32 = 1;
-    /// A signal waits, see [`super::CellPage::signals`].
+    /// A signal waits that is not held back, see [`super::CellPage::signals`]. The cell takes the bit away, and then the signals by a line
+    /// (rt_sigtimedwait): it is asked again as long as some wait.
     pub const SIGNAL: u32 = 2;
     /// All is wanted back: the process shall end.
     pub const END: u32 = 4;
 }
 
-/// The shared page. The cell writes `root` alone; the kernel writes the rest, and believes nothing that it reads.
+/// The shared page. The cell writes `root` and `held` and takes bits of `asks` away; the kernel writes the rest, and believes nothing that it reads.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct CellPage {
@@ -37,7 +38,7 @@ pub struct CellPage {
     pub wants_bell: AtomicU32,
     /// Bits of [`asks`].
     pub asks: AtomicU32,
-    /// Signals that wait, bit `n - 1` for signal `n`.
+    /// Signals that wait, bit `n - 1` for signal `n`, those that are held back too.
     pub signals: AtomicU64,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
@@ -53,6 +54,10 @@ pub struct CellPage {
     pub wanted_cores: AtomicU32,
     /// The time stamp at which a cell that has not given them is ended; 0 if nothing is wanted.
     pub wanted_until: AtomicU64,
+    /// Signals that all threads of the program hold back: they wait in the kernel, where they end nothing and no call, until somebody reads
+    /// them there. At the beginning it is the mask of the process. A cell that takes a bit away looks at `signals` afterwards, and if that one
+    /// waits rings [`crate::exit::BELL`]. SIGKILL and SIGSTOP are never held back.
+    pub held: AtomicU64,
 }
 
 const _: () = assert!(size_of::<CellPage>() == 4096);

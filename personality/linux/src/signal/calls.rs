@@ -142,14 +142,12 @@ pub async fn rt_sigtimedwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 }
 
 async fn wait_for_signal(thread: &Thread, wanted: SignalSet, deadline: Option<u64>) -> Result<SignalInfo, Errno> {
-    if let Some(info) = thread.take_signal(wanted) {
-        return Ok(info);
-    }
-    let arrived = thread.interruptible_until(deadline, core::future::pending::<()>()).await;
-    match (thread.take_signal(wanted), arrived) {
-        (Some(info), _) => Ok(info),
-        (None, Ok(_)) => Err(Errno::EAGAIN),
-        (None, Err(_)) => Err(Errno::EINTR),
+    // It looks by itself at each wake: others may wait in the thread's name, too (calls of a cell).
+    let arrival = thread.arrived.until(|| thread.take_signal(wanted));
+    match thread.interruptible_until(deadline, arrival).await {
+        Ok(Some(info)) => Ok(info),
+        Ok(None) => Err(Errno::EAGAIN),
+        Err(_) => Err(Errno::EINTR),
     }
 }
 

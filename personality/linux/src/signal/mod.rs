@@ -10,6 +10,7 @@ pub mod forks;
 pub mod frame;
 mod hunt;
 pub mod info;
+pub mod news;
 pub mod number;
 pub mod pending;
 pub mod places;

@@ -60,8 +60,10 @@ impl Process {
         self.signal_files.arrived(info.signal);
         // A thread that was added meanwhile looks before it runs, or is found here.
         let added = || self.threads.lock().iter().find(|thread| thread.takes(info.signal)).cloned();
-        if let Some(taker) = taker.cloned().or_else(added) {
-            taker.notify();
+        // One that all hold back is told to who acts on signals in a program's place.
+        let deputy = || threads.iter().find(|thread| thread.deputy.is_on()).cloned();
+        if let Some(told) = taker.cloned().or_else(added).or_else(deputy) {
+            told.notify();
         }
         Ok(())
     }
@@ -174,7 +176,7 @@ impl Thread {
         drop(own);
         drop(process);
         self.process().signal_files.arrived(info.signal);
-        if !blocked || awaited {
+        if !blocked || awaited || self.deputy.is_on() {
             self.notify();
         }
         Ok(())
@@ -200,7 +202,7 @@ impl Thread {
 
     /// Returns whether a signal waits that this thread takes, or it must stop or end.
     pub(crate) fn must_act(&self) -> bool {
-        if self.is_dying() {
+        if self.is_dying() || self.deputy.gives_up() {
             return true;
         }
         let process = self.process().signals.lock();

@@ -1,6 +1,7 @@
 //! Programs as scripts: each step stands for some instructions at an address and ends in a trap, as on the machine. They run
 //! through the real loop of threads, with real memory, in virtual time.
 
+mod deputy;
 mod document;
 mod families;
 mod futexes;

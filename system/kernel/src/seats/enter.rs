@@ -233,6 +233,7 @@ async fn make_ready(
         thread.breathe().await.map_err(|_| Errno::EINTR)?;
     }
     let root = memory.begin(gyre_x86_64::cycles_per_ms().saturating_mul(1000));
+    memory.lines.begin_holding(thread.signals.lock().blocked.0);
     let mut table = NestedTable::new().map_err(|_| Errno::ENOMEM)?;
     for grant in memory.grants() {
         table.map(grant.range, grant.rights).map_err(|_| Errno::ENOMEM)?;

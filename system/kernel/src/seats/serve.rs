@@ -7,6 +7,9 @@
 //! that computes for long between two calls shall not cost another core the time that it looks in vain. Questions of the core are
 //! answered between two looks: the stay is with the thread meanwhile.
 //!
+//! The signals that the cell holds back are the thread's mask, so that calls find them waiting here. Before each look at lines, and whenever a
+//! signal comes, the mask becomes what the cell's word says. A call of a line that the cell gives up ends as by a signal.
+//!
 //! Left out: calls that change registers (fork, execve, sigreturn); they answer ENOSYS here, and the cell deals with them.
 
 use super::Seats;
@@ -25,18 +28,32 @@ use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 use gyre_address_space::{AddressSpace, Shown};
-use gyre_cell_abi::{LOT_BYTES, LOTS_MAX};
+use gyre_cell_abi::{LOT_BYTES, LOTS_MAX, asks};
 use gyre_cell_memory::{Bell, Call, CellMemory, Grant, TakenLot};
 use gyre_contract::seats::Deed;
-use gyre_linux::thread::SignalNews;
+use gyre_linux::signal::news::{Deputy, SignalNews, Waiting};
 use gyre_linux::{Arguments, Errno, Outcome, Thread, run};
 use gyre_machine::{Access, MapError, PAGE_BYTES, Pa, Registers};
 use gyre_message::wait::Either;
 use gyre_message::{select, yield_now};
 use gyre_x86_64::guest::{NestedTable, SharedTable};
 
-/// A call under way: its line, and what becomes its result.
-type Work = (usize, Pin<Box<dyn Future<Output = i64> + Send>>);
+/// A call under way.
+struct Work {
+    line: usize,
+    /// What becomes its result.
+    future: Pin<Box<dyn Future<Output = i64> + Send>>,
+    patience: Patience,
+}
+
+/// How long the cell waits for a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// As long as it takes.
+    Endless,
+    /// It does not want to wait any longer.
+    Over,
+}
 
 /// The service for one cell.
 pub struct LineServer<'a> {
@@ -47,8 +64,9 @@ pub struct LineServer<'a> {
     memory: &'a CellMemory,
     table: &'a SharedTable,
     work: Vec<Work>,
+    signals: Deputy<'a>,
     /// Signals of which the cell knows.
-    told: u64,
+    told: Waiting,
     watch: Watch,
     pace: Pace,
     /// The cycle of the last answer.
@@ -103,7 +121,8 @@ impl<'a> LineServer<'a> {
             memory: &reach.memory,
             table: &reach.table,
             work: Vec::new(),
-            told: 0,
+            signals: Deputy::new(thread),
+            told: Waiting::default(),
             watch: Watch::Sleeps,
             pace: Pace::Quick,
             answered_at: gyre_x86_64::now(),
@@ -124,6 +143,7 @@ impl<'a> LineServer<'a> {
                 continue;
             }
             let watch = self.look();
+            self.note_given_up();
             let pause = async {
                 match watch {
                     Watch::Polls => {
@@ -133,11 +153,13 @@ impl<'a> LineServer<'a> {
                     Watch::Sleeps => pending::<()>().await,
                 }
             };
-            let news = self.thread.signal_news(self.told);
-            match select(select(select(call, pause), some_end(&mut self.work)), news).await {
+            let (lines, signals) = (&self.memory.lines, &self.signals);
+            let news = signals.news(self.told, || lines.held());
+            let ended = some_end(&mut self.work, signals);
+            match select(select(select(call, pause), ended), news).await {
                 Either::First(Either::First(_)) => {}
                 Either::First(Either::Second(ended)) => self.finish(&ended),
-                Either::Second(SignalNews::Waiting(signals)) => self.tell(signals),
+                Either::Second(SignalNews::Waiting(waiting)) => self.tell(waiting),
                 Either::Second(SignalNews::Ends) => return self.end().await,
             }
         }
@@ -174,7 +196,7 @@ impl<'a> LineServer<'a> {
         self.watch
     }
 
-    /// Begins the calls of all lines that ask; false if none does.
+    /// Begins the calls of all lines that ask, under the mask that the cell says; false if none does.
     fn take_lines(&mut self) -> bool {
         let (mut from, before, lines) = (0, self.work.len(), &self.memory.lines);
         while let Some(call) = lines.take_from(from) {
@@ -185,15 +207,45 @@ impl<'a> LineServer<'a> {
                 self.tell_of(lines.shape.core_of(call.line));
                 continue;
             }
-            self.work.push((call.line, begin(self.thread.clone(), call)));
+            let future = begin(self.thread.clone(), call);
+            self.work.push(Work { line: call.line, future, patience: Patience::Endless });
         }
-        self.work.len() > before
+        // What the cell has said before it asked counts for the call.
+        self.signals.hold(lines.held());
+        let is_some = self.work.len() > before;
+        // A cell that has seen the ask, and takes signals by a line now, is told of the rest.
+        if is_some && lines.asks() & asks::SIGNAL == 0 {
+            self.told.open = 0;
+        }
+        is_some
+    }
+
+    /// Notes the calls that the cell has given up; their waits look once more.
+    fn note_given_up(&mut self) {
+        let lines = &self.memory.lines;
+        let mut are_called = false;
+        for work in self.work.iter_mut().filter(|work| work.patience == Patience::Endless) {
+            if lines.is_given_up(work.line) {
+                work.patience = Patience::Over;
+                are_called = true;
+            }
+        }
+        if are_called {
+            self.signals.call();
+        }
     }
 
     fn finish(&mut self, ended: &[(usize, i64)]) {
         self.answered_at = gyre_x86_64::now();
         if self.pace == Pace::Quick {
             self.polls_until = self.answered_at.saturating_add(poll_cycles());
+        }
+        // A signal that a call has sent is told before the call is answered: its handler runs first.
+        let lines = &self.memory.lines;
+        if self.thread.has_signal()
+            && let Some(SignalNews::Waiting(waiting)) = self.signals.look(self.told, || lines.held())
+        {
+            self.tell(waiting);
         }
         for (line, result) in ended {
             self.memory.lines.answer(*line, *result);
@@ -217,10 +269,12 @@ impl<'a> LineServer<'a> {
         }
     }
 
-    fn tell(&mut self, signals: u64) {
-        self.told = signals;
-        self.memory.lines.tell_signals(signals);
-        self.seat.tell();
+    fn tell(&mut self, waiting: Waiting) {
+        self.told = waiting;
+        self.memory.lines.tell_signals(waiting.open, waiting.held);
+        if waiting.open != 0 {
+            self.seat.tell();
+        }
     }
 
     /// Answers the questions of cores that wait for that; `Polls` if there were some, so that others may have come meanwhile.
@@ -390,16 +444,23 @@ fn begin(thread: Arc<Thread>, call: Call) -> Pin<Box<dyn Future<Output = i64> + 
 }
 
 /// Completes when some calls have ended, with their lines and results.
-fn some_end(work: &mut Vec<Work>) -> impl Future<Output = Vec<(usize, i64)>> + '_ {
+fn some_end(work: &mut Vec<Work>, signals: &Deputy<'_>) -> impl Future<Output = Vec<(usize, i64)>> {
     poll_fn(move |context: &mut Context<'_>| {
         let mut ended = Vec::new();
-        work.retain_mut(|(line, future)| match future.as_mut().poll(context) {
+        work.retain_mut(|work| match poll(work, signals, context) {
             Poll::Ready(result) => {
-                ended.push((*line, result));
+                ended.push((work.line, result));
                 false
             }
             Poll::Pending => true,
         });
         if ended.is_empty() { Poll::Pending } else { Poll::Ready(ended) }
     })
+}
+
+fn poll(work: &mut Work, signals: &Deputy<'_>, context: &mut Context<'_>) -> Poll<i64> {
+    match work.patience {
+        Patience::Endless => work.future.as_mut().poll(context),
+        Patience::Over => signals.give_up(|| work.future.as_mut().poll(context)),
+    }
 }

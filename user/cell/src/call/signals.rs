@@ -1,6 +1,11 @@
-//! Signals: wishes, masks, stacks, and signals that threads send each other.
+//! Signals: wishes, masks, stacks; signals that threads send each other ([`send`]), and waits for signals ([`wait`]).
+
+mod send;
+mod wait;
 
 use linux_raw_sys::general as nr;
+
+pub use wait::{after, awaits, end_mask, taken_meanwhile};
 
 use super::Outcome;
 use crate::{
@@ -8,11 +13,9 @@ use crate::{
     fiber::{Call, NEVER, State},
     machine::Machine,
     runtime::Runtime,
-    signal::{Action, bit},
+    signal::{Action, Deed, UNBLOCKABLE, bit},
 };
 
-/// These signals cannot be held back.
-const UNBLOCKABLE: u64 = 1 << (nr::SIGKILL - 1) | 1 << (nr::SIGSTOP - 1);
 /// Bytes of a mask.
 const MASK_BYTES: u64 = 8;
 const SS_DISABLE: u64 = 2;
@@ -20,7 +23,7 @@ const MINSIGSTKSZ: u64 = 2048;
 
 /// Answers calls about signals.
 pub fn answer<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Outcome {
-    let [first, second, third, ..] = call.arguments;
+    let [first, second, ..] = call.arguments;
     match call.number {
         nr::__NR_rt_sigaction => action(runtime, call),
         nr::__NR_rt_sigprocmask => Outcome::done(mask(runtime, call)),
@@ -29,8 +32,12 @@ pub fn answer<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Outcome {
             Ok(()) => Outcome::Registers,
             Err(_) => runtime.machine.die(nr::SIGSEGV),
         },
-        nr::__NR_tgkill => send(runtime, second as u32, third as u32),
-        nr::__NR_tkill => send(runtime, first as u32, second as u32),
+        nr::__NR_tgkill | nr::__NR_tkill => send::answer(runtime, call),
+        nr::__NR_rt_sigpending => Outcome::Line,
+        nr::__NR_rt_sigtimedwait => wait::timed(runtime, call),
+        nr::__NR_ppoll | nr::__NR_pselect6 | nr::__NR_epoll_pwait | nr::__NR_epoll_pwait2 => {
+            wait::masked(runtime, call)
+        }
         nr::__NR_pause => Outcome::Wait(State::Asleep(NEVER)),
         _ => suspend(runtime, first),
     }
@@ -64,6 +71,9 @@ fn change_action<M: Machine>(runtime: &mut Runtime<M>, signal: u32, [new, old]: 
     }
     if let Some(wish) = wish {
         runtime.signals.set_action(signal, wish);
+        if runtime.signals.deed(signal) == Deed::Nothing {
+            runtime.forget_signals(bit(signal));
+        }
     }
     Ok(())
 }
@@ -83,6 +93,7 @@ fn mask<M: Machine>(runtime: &mut Runtime<M>, call: Call) -> Result<(), Errno> {
             _ => return Err(Errno::INVAL),
         };
         runtime.fiber().blocked = blocked & !UNBLOCKABLE;
+        runtime.hold();
     }
     match old {
         0 => Ok(()),
@@ -111,33 +122,11 @@ fn stack<M: Machine>(runtime: &mut Runtime<M>, [new, old]: [u64; 2]) -> Result<(
     Ok(())
 }
 
-/// Sends a signal to a thread of the process; all of them are here.
-fn send<M: Machine>(runtime: &mut Runtime<M>, tid: u32, signal: u32) -> Outcome {
-    if !runtime.fibers.iter().any(|fiber| fiber.state != State::Free && fiber.tid == tid) {
-        return Outcome::refused(Errno::SRCH);
-    }
-    match runtime.signals.action(signal) {
-        None if signal == 0 => Outcome::Value(0),
-        None => Outcome::refused(Errno::INVAL),
-        Some(action) if action.is_handled() => {
-            runtime.signals.add(bit(signal));
-            Outcome::Value(0)
-        }
-        Some(action) if action == (Action { handler: 1, ..action }) => Outcome::Value(0),
-        Some(_) => match signal {
-            nr::SIGCHLD | nr::SIGURG | nr::SIGWINCH | nr::SIGCONT => Outcome::Value(0),
-            _ => runtime.machine.die(signal),
-        },
-    }
-}
-
 /// Waits for a signal with another mask.
 fn suspend<M: Machine>(runtime: &mut Runtime<M>, new: u64) -> Outcome {
     match word(runtime, new) {
         Ok(mask) => {
-            let fiber = runtime.fiber();
-            fiber.blocked_before = Some(fiber.blocked);
-            fiber.blocked = mask & !UNBLOCKABLE;
+            wait::begin_mask(runtime, mask);
             Outcome::Wait(State::Asleep(NEVER))
         }
         Err(errno) => Outcome::refused(errno),

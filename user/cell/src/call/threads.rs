@@ -99,5 +99,6 @@ fn end<M: Machine>(runtime: &mut Runtime<M>, status: u64) -> Outcome {
     if runtime.fibers.iter().all(|fiber| fiber.state == State::Free) {
         runtime.machine.exit(status & 0xff);
     }
+    runtime.hold();
     Outcome::Wait(State::Free)
 }

@@ -6,17 +6,17 @@
 //! * Threads of the launcher serve the lines ([`server`]) as the kernel's do for a cell.
 //!
 //! The rest is as in a cell of a machine: the same runtime, tables, policies and lines. Differences: a file's memory is all there from the
-//! beginning, the owner's wishes are seen at the next call or fault, the process's own mappings are Linux's affair, and signals that the program holds back end it if no handler is there.
+//! beginning, the owner's wishes are seen at the next call or fault, the process's own mappings are Linux's affair, and a thread that waits in a call
+//! hears of a signal with the call's answer.
 //!
 //! Linux: Documentation/admin-guide/syscall-user-dispatch.rst (since 5.11).
 
+mod arrivals;
 mod context;
 mod disk;
 mod lease;
 mod server;
 mod traps;
-
-use core::sync::atomic::Ordering;
 
 use gyre_cell_abi::{LOT_BYTES, device::DEVICE_OPEN};
 use linux_raw_sys::general as nr;
@@ -32,6 +32,7 @@ use crate::{
     fiber::Fiber,
     lines::Lines,
     memory::{Change, Leaf, Rights, Window},
+    signal::Come,
 };
 
 /// Lots, all of which a window shows.
@@ -175,16 +176,17 @@ impl Machine for Plain {
         traps::with_signals(|| self.shared.wait_for_answers(nanoseconds));
     }
 
-    fn take_signals(&mut self) -> u64 {
+    fn hold_signals(&mut self, held: u64) {
+        traps::hold(held);
+    }
+
+    fn take_signal(&mut self, wanted: u64) -> Option<Come> {
         if let Lots::Leased(lease) = &self.memory.lots
             && lease.is_to_end()
         {
             self.exit(128 + u64::from(nr::SIGKILL));
         }
-        if self.shared.signals.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        self.shared.signals.swap(0, Ordering::Acquire)
+        self.shared.signals.take(wanted)
     }
 
     fn more(&mut self, bytes: u64, add: &mut dyn FnMut(u64)) -> Result<(), Errno> {

@@ -5,7 +5,8 @@
 //! * [`descriptors`]: segments, stacks and gates of the cell's core.
 //! * [`exit`]: the ways out to the kernel.
 //!
-//! Signals that the kernel tells of are taken away from it by a line, one after the other: until then it gives up calls for them.
+//! Signals that the kernel tells of are taken away from it by a line, one after the other: until then it gives up calls for them. The runtime
+//! waits for that, for it needs to know why each came.
 //!
 //! Nothing here may fault before the gates are loaded: the launcher touches all its pages before it enters.
 
@@ -16,7 +17,7 @@ mod exit;
 
 use core::{
     arch::asm,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering, fence},
 };
 
 use gyre_cell_abi::{CellPage, asks};
@@ -32,6 +33,7 @@ use crate::{
     fiber::{Call, Fiber},
     lines::Lines,
     memory::{Change, PAGE_BYTES, Rights, Window},
+    signal::{Come, Info, bit},
 };
 
 const NANOSECONDS: u128 = 1_000_000_000;
@@ -39,8 +41,10 @@ const NANOSECONDS: u128 = 1_000_000_000;
 const END_WAITS: u32 = 100;
 const END_WAIT_NANOSECONDS: u64 = 10_000_000;
 
-/// The signals that a call of the runtime takes away from the kernel.
+/// The signals of which a call of the runtime takes one away from the kernel.
 static SET: AtomicU64 = AtomicU64::new(0);
+/// What the kernel says of it: a `siginfo_t`.
+static INFO: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 /// It does not wait for them.
 static NO_TIME: [u64; 2] = [0; 2];
 
@@ -66,15 +70,10 @@ pub struct Privileged {
     cores: u32,
     /// Translations have changed that other cores may remember.
     is_stale: bool,
-    /// A call that takes signals away from the kernel, and the signals.
-    taking: Option<Taking>,
-}
-
-/// Signals that the cell has seen and the kernel still has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Taking {
-    line: usize,
-    signals: u64,
+    /// Signals that the program holds back.
+    held: u64,
+    /// Signals may wait in the kernel for being taken, though it has not asked for that again.
+    is_due: bool,
 }
 
 /// The time stamp counter.
@@ -105,7 +104,8 @@ impl Privileged {
             stamps_in_a_second: 1,
             cores,
             is_stale: false,
-            taking: None,
+            held: 0,
+            is_due: false,
         }
     }
 
@@ -159,28 +159,49 @@ impl Privileged {
         clock.saturating_add(nanoseconds as u64)
     }
 
-    /// Returns whether the kernel still has signals that the cell has seen.
-    fn is_taking(&mut self) -> bool {
-        let lines = self.lines();
-        self.taking = self.taking.filter(|taking| lines.take(taking.line).is_none());
-        self.taking.is_some()
+    /// The signals that the process holds back when it becomes a cell.
+    pub fn held_at_first(&mut self) -> u64 {
+        self.held = self.page().held.load(Ordering::Acquire);
+        self.held
     }
 
-    /// Takes the first of these signals away from the kernel; answers its bit. The others come with the next news.
-    fn begin_taking(&mut self, signals: u64) -> u64 {
-        let first = signals & signals.wrapping_neg();
-        if first == 0 {
-            return 0;
-        }
-        SET.store(first, Ordering::Release);
-        let arguments = [SET.as_ptr() as u64, 0, NO_TIME.as_ptr() as u64, 8, 0, 0];
-        let call = Call { number: nr::__NR_rt_sigtimedwait, arguments, sent: 0 };
-        let Some(line) = self.lines().ask_any(&call) else {
-            return 0;
-        };
-        self.taking = Some(Taking { line, signals: first });
+    /// The first line of the core that is here.
+    fn first_line(&self) -> usize {
+        area::words().number.load(Ordering::Relaxed) as usize * self.lines as usize
+    }
+
+    /// Makes a call of the runtime's own that the kernel answers at once; `None` without a line for it.
+    fn call_at_once(&mut self, call: &Call) -> Option<i64> {
+        let lines = self.lines();
+        let line = lines.ask_any(call, self.first_line())?;
         self.bell();
-        first
+        loop {
+            if let Some(result) = lines.take(line) {
+                return Some(result);
+            }
+            self.end_if_asked();
+            self.idle(END_WAIT_NANOSECONDS);
+        }
+    }
+
+    /// Takes one of these signals away from the kernel.
+    fn take_among(&mut self, signals: u64) -> Option<Come> {
+        SET.store(signals, Ordering::Release);
+        let arguments = [SET.as_ptr() as u64, INFO.as_ptr() as u64, NO_TIME.as_ptr() as u64, 8, 0, 0];
+        let call = Call { number: nr::__NR_rt_sigtimedwait, arguments, sent: 0 };
+        let Some(result) = self.call_at_once(&call) else {
+            self.is_due = true;
+            return None;
+        };
+        let signal = u32::try_from(result).ok().filter(|signal| bit(*signal) != 0)?;
+        let info = Info::of_words(core::array::from_fn(|place| INFO[place].load(Ordering::Acquire)));
+        Some(Come { signal, info })
+    }
+
+    fn end_if_asked(&mut self) {
+        if self.page().asks.load(Ordering::Acquire) & asks::END != 0 {
+            self.exit(128 + u64::from(nr::SIGKILL));
+        }
     }
 }
 
@@ -248,7 +269,7 @@ impl Machine for Privileged {
     fn call(&mut self, number: u32, arguments: [u64; 6]) -> i64 {
         let lines = self.lines();
         let call = Call { number, arguments, sent: 0 };
-        let Some(line) = lines.ask_any(&call) else {
+        let Some(line) = lines.ask_any(&call, self.first_line()) else {
             return Errno::AGAIN.result();
         };
         self.bell();
@@ -265,20 +286,38 @@ impl Machine for Privileged {
         exit::leave(gyre_cell_abi::exit::IDLE, [nanoseconds, 0]);
     }
 
-    fn take_signals(&mut self) -> u64 {
+    fn hold_signals(&mut self, held: u64) {
+        let before = core::mem::replace(&mut self.held, held);
+        self.page().held.store(held, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        // The line that takes it tells the kernel to look at the word.
+        self.is_due |= self.page().signals.load(Ordering::SeqCst) & before & !held != 0;
+    }
+
+    fn take_signal(&mut self, wanted: u64) -> Option<Come> {
         let asked = self.page().asks.load(Ordering::Acquire);
-        if asked == 0 {
-            return 0;
+        if asked == 0 && !self.is_due {
+            return None;
         }
-        if asked & asks::END != 0 {
-            self.exit(128 + u64::from(nr::SIGKILL));
+        self.end_if_asked();
+        if asked & asks::SIGNAL != 0 {
+            // Before they are taken: if others wait then, the kernel asks again.
+            self.page().asks.fetch_and(!asks::SIGNAL, Ordering::SeqCst);
+            self.is_due = true;
         }
-        if asked & asks::SIGNAL == 0 || self.is_taking() {
-            return 0;
+        if !self.is_due {
+            return None;
         }
-        let signals = self.page().signals.load(Ordering::Acquire);
-        self.page().asks.fetch_and(!asks::SIGNAL, Ordering::AcqRel);
-        self.begin_taking(signals)
+        let open = self.page().signals.load(Ordering::Acquire) & !self.held;
+        self.is_due = open & !wanted != 0;
+        match open & wanted {
+            0 => None,
+            signals => self.take_among(signals),
+        }
+    }
+
+    fn interrupt(&mut self, core: usize) {
+        exit::leave(gyre_cell_abi::exit::KICK, [core as u64, 1]);
     }
 
     fn more(&mut self, bytes: u64, add: &mut dyn FnMut(u64)) -> Result<(), Errno> {
@@ -367,6 +406,7 @@ impl Machine for Privileged {
 
     fn die(&mut self, signal: u32) -> ! {
         // The kernel ends the process by the signal; if it does not, the status says as a shell does.
+        self.hold_signals(self.held & !bit(signal));
         let pid = entry::pid();
         let default = [0u64; 4];
         let arguments = [signal.into(), default.as_ptr() as u64, 0, 8, 0, 0];

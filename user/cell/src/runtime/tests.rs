@@ -70,8 +70,10 @@ impl Machine for Ground {
 
     fn idle(&mut self, _: u64) {}
 
-    fn take_signals(&mut self) -> u64 {
-        0
+    fn hold_signals(&mut self, _: u64) {}
+
+    fn take_signal(&mut self, _: u64) -> Option<Come> {
+        None
     }
 
     fn more(&mut self, _: u64, _: &mut dyn FnMut(u64)) -> Result<(), Errno> {

@@ -2,9 +2,9 @@
 //!
 //! Return address; `ucontext` (flags, link, stack, registers, mask); `siginfo`. The extended registers lie above.
 
-use linux_raw_sys::general::SA_ONSTACK;
+use linux_raw_sys::general::{SA_ONSTACK, SIGBUS, SIGSEGV};
 
-use super::Action;
+use super::{Action, Come, INFO_WORDS};
 use crate::fiber::{Extended, Registers};
 
 /// Bytes of a frame: return address 8, ucontext 304, siginfo 128.
@@ -30,9 +30,7 @@ const WORDS: usize = FRAME_BYTES / 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The signal.
-    pub signal: u32,
-    /// The address that caused it, or 0.
-    pub address: u64,
+    pub come: Come,
     /// The mask to come back to.
     pub mask: u64,
     /// The program's wish.
@@ -81,6 +79,14 @@ pub fn arguments(signal: u32, frame: u64) -> [u64; 3] {
 }
 
 impl Frame {
+    /// The address that the processor tells of a missing page.
+    fn fault_address(&self) -> u64 {
+        match self.come.signal {
+            SIGSEGV | SIGBUS => self.come.info.details[0],
+            _ => 0,
+        }
+    }
+
     /// Writes it.
     pub fn bytes(&self, extended: u64) -> [u8; FRAME_BYTES] {
         let mut words = [0u64; WORDS];
@@ -89,11 +95,10 @@ impl Frame {
         words[REGISTERS..REGISTERS + 18].copy_from_slice(&in_order(&self.registers));
         // Segments as Linux reports them: cs 0x33, ss 0x2b.
         words[REGISTERS + 18] = 0x002b_0000_0000_0033;
-        words[REGISTERS + 22] = self.address;
+        words[REGISTERS + 22] = self.fault_address();
         words[EXTENDED] = extended;
         words[MASK] = self.mask;
-        words[SIGINFO] = self.signal.into();
-        words[SIGINFO + 2] = self.address;
+        words[SIGINFO..SIGINFO + INFO_WORDS].copy_from_slice(&self.come.words());
         let mut bytes = [0; FRAME_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -126,12 +131,13 @@ fn in_order(r: &Registers) -> [u64; 18] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Info, *};
 
     #[test]
     fn the_frame_is_as_libc_has_it() {
         let registers = Registers { r8: 1, rsp: 2, rip: 3, rflags: 0x202, ..Registers::ZERO };
-        let frame = Frame { signal: 11, address: 0x7000, mask: 5, action: Action::default(), registers, stack: [0; 2] };
+        let come = Come { signal: 11, info: Info::of_fault(2, 0x7000) };
+        let frame = Frame { come, mask: 5, action: Action::default(), registers, stack: [0; 2] };
         let bytes = frame.bytes(0x9000);
         let base = bytes.as_ptr().wrapping_add(8);
         // SAFETY: the frame holds a whole context and a whole siginfo; each value of their fields is one.
@@ -143,9 +149,15 @@ mod tests {
         assert_eq!(std::mem::offset_of!(libc::ucontext_t, uc_mcontext), 40);
         assert_eq!(std::mem::offset_of!(libc::ucontext_t, uc_sigmask) / 8 + 1, MASK);
         assert_eq!([greg(libc::REG_R8), greg(libc::REG_RSP), greg(libc::REG_RIP)], [1, 2, 3]);
-        assert_eq!((greg(libc::REG_CR2), info.si_signo), (0x7000, 11));
+        assert_eq!((greg(libc::REG_CR2), info.si_signo, info.si_code), (0x7000, 11, 2));
         // SAFETY: a fault's siginfo has an address.
         assert_eq!(unsafe { info.si_addr() } as u64, 0x7000);
+        let sent = Frame { come: Come { signal: 10, info: Info::of_thread(77, 8) }, ..frame }.bytes(0x9000);
+        let info = sent.as_ptr().wrapping_add(8 + UCONTEXT_BYTES).cast::<libc::siginfo_t>();
+        // SAFETY: as above; a signal that was sent has a sender.
+        let info = unsafe { info.read_unaligned() };
+        // SAFETY: as above.
+        assert_eq!(unsafe { (info.si_code, info.si_pid(), info.si_uid()) }, (libc::SI_TKILL, 77, 8));
         let back = back(&bytes);
         assert_eq!((back.registers, back.mask, back.extended), (registers, 5, 0x9000));
     }

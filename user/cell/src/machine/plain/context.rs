@@ -86,6 +86,12 @@ impl Context {
         set(libc::REG_RSP, r.rsp);
     }
 
+    /// Sets the signals that the thread holds back when it goes on.
+    pub fn set_mask(&mut self, mask: u64) {
+        // SAFETY: as in `general`; Linux has a mask of one word, and reads that.
+        unsafe { (&raw mut (*self.0).uc_sigmask).cast::<u64>().write(mask) };
+    }
+
     /// The extended registers as bytes.
     fn extended(&mut self) -> &mut [u8] {
         // SAFETY: Linux has put the address there, and says in the words of its own how many bytes follow the first 512.

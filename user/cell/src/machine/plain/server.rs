@@ -1,11 +1,11 @@
 //! The threads that serve the lines of a plain cell: one for each line, as each call may wait.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gyre_cell_abi::{CallLine, state};
 use linux_raw_sys::general as nr;
 
-use super::{harmless, traps};
+use super::{arrivals::Arrivals, harmless, traps};
 use crate::{fiber::FIBERS_MAX, lines::Lines};
 
 /// Bytes of a serving thread's stack.
@@ -21,8 +21,8 @@ pub struct Shared {
     answered: AtomicU32,
     /// The value of `answered` when the cell looked last.
     seen: AtomicU32,
-    /// Signals that wait.
-    pub signals: AtomicU64,
+    /// Signals that have come.
+    pub signals: Arrivals,
 }
 
 // SAFETY: a line is touched by who has moved its state there.
@@ -40,7 +40,7 @@ impl Shared {
         let lines = Box::leak(lines.into_boxed_slice()).as_mut_ptr();
         let [asked, answered, seen] = [const { AtomicU32::new(0) }; 3];
         let shared: &'static Self =
-            Box::leak(Box::new(Self { lines, asked, answered, seen, signals: AtomicU64::new(0) }));
+            Box::leak(Box::new(Self { lines, asked, answered, seen, signals: Arrivals::default() }));
         for _ in 0..FIBERS_MAX {
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || shared.serve())?;
         }

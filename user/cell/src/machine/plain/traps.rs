@@ -2,7 +2,7 @@
 
 use core::{
     arch::global_asm,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering},
 };
 
 use linux_raw_sys::general as nr;
@@ -11,7 +11,7 @@ use super::{Plain, context::Context, harmless};
 use crate::{
     memory::Rights,
     runtime::Runtime,
-    signal::{Action, bit},
+    signal::{Action, Info, bit},
 };
 
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
@@ -30,6 +30,10 @@ const FAULT_FETCH: u64 = 1 << 4;
 static SELECTOR: AtomicU8 = AtomicU8::new(1);
 /// The runtime, once the program has begun.
 static RUNTIME: AtomicPtr<Runtime<Plain>> = AtomicPtr::new(core::ptr::null_mut());
+/// Signals that the program holds back: the mask of its thread, which is the process's one that takes signals.
+static HELD: AtomicU64 = AtomicU64::new(0);
+/// These come to the runtime whatever the program wishes.
+const OWN: u64 = 1 << (nr::SIGSYS - 1) | 1 << (nr::SIGSEGV - 1);
 /// Whether the runtime runs, not the program.
 static IS_INSIDE: AtomicBool = AtomicBool::new(false);
 
@@ -61,6 +65,8 @@ pub fn is_supported() -> bool {
 pub unsafe fn begin(runtime: &'static mut Runtime<Plain>, entry: u64, stack: u64) -> ! {
     let text = runtime.machine.text;
     runtime.fiber().fs = current_fs();
+    runtime.begin_holding(mask());
+    hold(runtime.fiber().blocked);
     RUNTIME.store(runtime, Ordering::Release);
     use_own_stack();
     set_handler(nr::SIGSYS, on_call as *const () as u64);
@@ -76,6 +82,22 @@ fn current_fs() -> u64 {
     let mut base = 0u64;
     harmless(nr::__NR_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64, 0, 0, 0, 0]);
     base
+}
+
+/// The signals that this thread holds back.
+fn mask() -> u64 {
+    let mut mask = 0u64;
+    harmless(nr::__NR_rt_sigprocmask, [nr::SIG_BLOCK.into(), 0, (&raw mut mask) as u64, MASK_BYTES, 0, 0]);
+    mask
+}
+
+fn set_mask(mask: u64) {
+    harmless(nr::__NR_rt_sigprocmask, [nr::SIG_SETMASK.into(), (&raw const mask) as u64, 0, MASK_BYTES, 0, 0]);
+}
+
+/// The program holds these signals back, from when it goes on, and while the runtime waits.
+pub fn hold(held: u64) {
+    HELD.store(held & !OWN, Ordering::Relaxed);
 }
 
 fn use_own_stack() {
@@ -121,15 +143,12 @@ pub fn default_action(signal: u32) {
 
 /// Holds all signals back from this thread: they are for the program's.
 pub fn hold_signals_back() {
-    let all = ALL;
-    harmless(nr::__NR_rt_sigprocmask, [nr::SIG_SETMASK.into(), (&raw const all) as u64, 0, MASK_BYTES, 0, 0]);
+    set_mask(ALL);
 }
 
-/// Lets signals come while the runtime waits.
+/// Lets signals come while the runtime waits, but for those that the program holds back.
 pub fn with_signals(wait: impl FnOnce()) {
-    let come = !(bit(nr::SIGSYS) | bit(nr::SIGSEGV));
-    let address = (&raw const come) as u64;
-    harmless(nr::__NR_rt_sigprocmask, [nr::SIG_UNBLOCK.into(), address, 0, MASK_BYTES, 0, 0]);
+    set_mask(HELD.load(Ordering::Relaxed) | OWN);
     wait();
     hold_signals_back();
 }
@@ -147,6 +166,7 @@ fn inside(context: *mut libc::c_void, work: impl FnOnce(&mut Runtime<Plain>)) {
     work(runtime);
     let registers = runtime.fiber().registers;
     runtime.machine.context.write(&registers);
+    runtime.machine.context.set_mask(HELD.load(Ordering::Relaxed));
     IS_INSIDE.store(false, Ordering::Relaxed);
 }
 
@@ -159,25 +179,26 @@ extern "C" fn on_call(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
 
 extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: Linux gives a fault's siginfo.
-    let address = unsafe { (*info).si_addr() } as u64;
+    let (address, code) = unsafe { ((*info).si_addr() as u64, (*info).si_code) };
     inside(context, |runtime| {
-        let code = runtime.machine.context.fault_code();
-        let access = match code {
-            _ if code & FAULT_WRITE != 0 => Rights::WRITE,
-            _ if code & FAULT_FETCH != 0 => Rights::EXECUTE,
+        let why = runtime.machine.context.fault_code();
+        let access = match why {
+            _ if why & FAULT_WRITE != 0 => Rights::WRITE,
+            _ if why & FAULT_FETCH != 0 => Rights::EXECUTE,
             _ => Rights::READ,
         };
         match runtime.space.arena.touches(address, 1) {
             true => runtime.on_fault(address, access),
-            false => runtime.on_trap(nr::SIGSEGV, address),
+            false => runtime.on_trap(nr::SIGSEGV, Info::of_fault(code, address)),
         }
     });
 }
 
-extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the runtime is there for ever; this part of it is shared.
     let shared = unsafe { (*RUNTIME.load(Ordering::Acquire)).machine.shared };
-    shared.signals.fetch_or(bit(signal.unsigned_abs()), Ordering::Release);
+    // SAFETY: Linux gives a handler its siginfo.
+    unsafe { shared.signals.note(signal.unsigned_abs(), info) };
     match IS_INSIDE.load(Ordering::Relaxed) {
         true => shared.wake_cell(),
         false => inside(context, Runtime::deliver),

@@ -30,6 +30,7 @@ use crate::{
     machine::Machine as _,
     memory::{Rights, Table},
     runtime::{Runtime, Then},
+    signal::Info,
     text::Line,
 };
 
@@ -246,6 +247,8 @@ pub unsafe fn begin(runtime: &'static mut Runtime<Privileged>, entry: u64, stack
         let used = if core::mem::take(&mut is_first) { from } else { 0 };
         let _ = frames.add(lot, used);
     });
+    let held = runtime.machine.held_at_first();
+    runtime.begin_holding(held);
     RUNTIME.store(runtime, Ordering::Release);
     for core in 1..area::count() {
         // Without memory for it in the kernel the program runs on fewer.
@@ -372,7 +375,7 @@ extern "C" fn on_trap() {
         match vector {
             PAGE_FAULT => on_page_fault(runtime),
             NOTICE => runtime.deliver(),
-            _ => runtime.on_trap(signal_of(vector), at),
+            _ => runtime.on_trap(signal_of(vector), info_of(vector, at)),
         }
         Then::Run
     });
@@ -421,6 +424,19 @@ fn signal_of(vector: u32) -> u32 {
     }
 }
 
+/// What Linux says of a trap at an instruction.
+fn info_of(vector: u32, at: u64) -> Info {
+    let code = match vector {
+        0 => nr::FPE_INTDIV,
+        1 => nr::TRAP_TRACE,
+        6 => nr::ILL_ILLOPN,
+        16 | 19 => nr::FPE_FLTINV,
+        17 => return Info::of_fault(nr::BUS_ADRALN as i32, 0),
+        _ => return Info::of_kernel(),
+    };
+    Info::of_fault(code as i32, at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,6 +444,8 @@ mod tests {
     #[test]
     fn traps_have_the_signals_of_linux() {
         assert_eq!([0, 3, 6, 13].map(signal_of), [nr::SIGFPE, nr::SIGTRAP, nr::SIGILL, nr::SIGSEGV]);
+        let kernel = Info::of_kernel();
+        assert_eq!([0, 3, 13].map(|vector| info_of(vector, 7)), [Info::of_fault(1, 7), kernel, kernel]);
     }
 
     #[test]

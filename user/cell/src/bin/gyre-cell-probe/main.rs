@@ -4,10 +4,16 @@
 //!
 //! * `threads`, `signals`, `sleep`: fibers, their locks, handlers and times.
 //! * `rounds`, `compute`: threads that wait for each other, or make no call at all, until SIGUSR1 comes.
+//! * `masks`: waits of the kernel under another mask of signals.
+//! * `threads-signals`: signals to one thread, which sleeps or waits for others; `threads-calls`: which waits in a call of the kernel;
+//!   `threads-computing`: which computes on another core.
 //! * `memory`, `wrong`: mappings, heaps, and arguments that are refused.
 //! * `files`: reads in a row while positions and files change; it writes a file of its own in the folder for such files.
 //!
 //! `null` and `read` tell times, which differ anyway; they are for figures.
+
+mod signals;
+mod threads_signals;
 
 use std::{
     io::{Error, Read as _},
@@ -29,7 +35,11 @@ fn main() -> ExitCode {
         "memory" => memory(),
         "rounds" => rounds(),
         "compute" => compute(),
-        "signals" => signals(),
+        "signals" => signals::all(),
+        "masks" => signals::under_another_mask(),
+        "threads-signals" => threads_signals::all(),
+        "threads-calls" => threads_signals::in_calls(),
+        "threads-computing" => threads_signals::computing(),
         "sleep" => sleep(),
         "wrong" => wrong(),
         "null" => null_calls(),
@@ -37,7 +47,8 @@ fn main() -> ExitCode {
         "files" => files(),
         _ => {
             eprintln!(
-                "gyre-cell-probe threads | rounds | compute | memory | signals | sleep | wrong | files | null | read FILE COUNT"
+                "gyre-cell-probe threads | rounds | compute | memory | signals | masks | threads-signals | threads-calls \
+                 | threads-computing | sleep | wrong | files | null | read FILE COUNT"
             );
             return ExitCode::FAILURE;
         }
@@ -156,11 +167,11 @@ fn threads() {
 
 /// Does so again and again until a signal comes; says in how many rounds they did something else than in the first one.
 fn rounds() {
-    wait_for_signals();
+    signals::begin_counting();
     let first = together();
     println!("begins");
     let mut others = 0;
-    while COME.load(Ordering::Relaxed) == 0 {
+    while signals::come() == 0 {
         others += u32::from(together() != first);
     }
     println!("each round {first:?}, others {others}");
@@ -169,12 +180,12 @@ fn rounds() {
 /// Two threads that compute until a signal comes.
 fn compute() {
     static BEGUN: AtomicU32 = AtomicU32::new(0);
-    wait_for_signals();
+    signals::begin_counting();
     let one = || {
         if BEGUN.fetch_add(1, Ordering::Relaxed) == 1 {
             println!("begins");
         }
-        while COME.load(Ordering::Relaxed) == 0 {
+        while signals::come() == 0 {
             std::hint::spin_loop();
         }
     };
@@ -221,36 +232,6 @@ fn memory() {
     let zeros = vec![0u64; 1 << 18];
     let sum: u64 = lists.iter().flatten().map(|byte| u64::from(*byte)).sum();
     println!("sum {sum}, zeros {}", zeros.iter().all(|word| *word == 0));
-}
-
-static COME: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn count(_: i32) {
-    COME.fetch_add(1, Ordering::Relaxed);
-}
-
-/// From here on each SIGUSR1 is counted.
-fn wait_for_signals() {
-    // SAFETY: the handler adds to a number.
-    unsafe { libc::signal(libc::SIGUSR1, count as *const () as usize) };
-}
-
-/// Signals to oneself, held back and let in.
-fn signals() {
-    wait_for_signals();
-    // SAFETY: masks live here.
-    unsafe {
-        libc::raise(libc::SIGUSR1);
-        println!("raised {}", COME.load(Ordering::Relaxed));
-        let mut mask: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut mask);
-        libc::sigaddset(&raw mut mask, libc::SIGUSR1);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, std::ptr::null_mut());
-        libc::raise(libc::SIGUSR1);
-        println!("held back {}", COME.load(Ordering::Relaxed));
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const mask, std::ptr::null_mut());
-        println!("let in {}", COME.load(Ordering::Relaxed));
-    }
 }
 
 /// Threads that sleep for long hold up no others, which sleep as long as they want to.
