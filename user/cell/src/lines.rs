@@ -186,9 +186,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_given_up_is_free_at_once_only_if_nobody_works_on_it() {
-        let mut memory = lines();
-        // SAFETY: the lines live to the end of the test.
-        let mut calls = Calls::new(unsafe { Lines::at(memory.as_mut_ptr(), 8) });
+        let mut calls = Calls::new(Lines::leaked(8));
         let [first, second] = [1, 2].map(|fiber| calls.send(fiber, &Call::default(), 0).unwrap());
         calls.lines.state(second).store(state::TAKEN, Ordering::Release);
         assert_eq!(calls.give_up(first), Withdrawal::TakenBack);
