@@ -307,8 +307,11 @@ impl<M: Machine> Runtime<M> {
 
     fn change_to(&mut self, next: FiberId) {
         let before = core::mem::replace(&mut self.current, next);
-        if let Ok([from, to]) = self.fibers.get_disjoint_mut([before, next]) {
-            self.machine.switch(from, to);
+        match self.fibers.get_disjoint_mut([before, next]) {
+            Ok([from, to]) => self.machine.switch(from, to),
+            // While this core rested another one may have ended that thread and begun a new one in its place.
+            Err(_) if self.machine.cores() > 1 => self.machine.set_fs(self.fibers[next].fs),
+            Err(_) => {}
         }
     }
 

@@ -21,6 +21,8 @@ struct Ground {
     cores: u32,
     wanted: Wanted,
     bells: u32,
+    /// The base that a core has set last.
+    fs: u64,
 }
 
 impl Window for Ground {
@@ -110,7 +112,9 @@ impl Machine for Ground {
 
     fn switch(&mut self, _: &mut Fiber, _: &mut Fiber) {}
 
-    fn set_fs(&mut self, _: u64) {}
+    fn set_fs(&mut self, base: u64) {
+        self.fs = base;
+    }
 
     fn save_extended(&mut self, _: &mut Fiber) {}
 
@@ -144,7 +148,7 @@ fn cell(cores: u32, others: usize) -> Runtime<Ground> {
         io: Box::leak(Box::new(Wait)),
         ahead: Box::leak(Box::new(Nothing)),
     };
-    let ground = Ground { memory, lines: Lines::leaked(LINES_MIN), cores, wanted: Wanted::default(), bells: 0 };
+    let ground = Ground { memory, lines: Lines::leaked(LINES_MIN), cores, wanted: Wanted::default(), bells: 0, fs: 0 };
     let mut runtime = Runtime::new(ground, space, policies, 1);
     for id in 1..=others {
         runtime.fibers[id].state = State::Ready;
@@ -213,4 +217,20 @@ fn the_first_core_stays_whatever_the_kernel_wants() {
     assert!(runtime.has_others(Then::Go) && !runtime.has_others(Then::Run));
     assert_eq!(step(&mut runtime, 0, notice), (Then::Run, None));
     assert_eq!(runtime.owed.lots, 0, "a lot that is free goes too");
+}
+
+#[test]
+fn a_thread_in_the_place_of_one_that_has_ended_elsewhere_has_a_base_of_its_own() {
+    let mut runtime = cell(2, 1);
+    assert_eq!(step(&mut runtime, 1, again), (Then::Run, None));
+    let sleep = |runtime: &mut Runtime<Ground>| {
+        runtime.fiber().state = State::Asleep(7);
+        runtime.go_on()
+    };
+    assert_eq!(step(&mut runtime, 1, sleep), (Then::Rest(7), None));
+    // The first core ends it, and begins another thread in its place.
+    (runtime.fibers[1].state, runtime.fibers[1].fs) = (State::Ready, 0x7000);
+    runtime.add(1);
+    assert_eq!(step(&mut runtime, 1, again), (Then::Run, None));
+    assert_eq!(runtime.machine.fs, 0x7000);
 }
