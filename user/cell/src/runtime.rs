@@ -110,9 +110,19 @@ pub struct Policies {
     pub ahead: &'static mut dyn Ahead,
 }
 
+/// The process that a runtime works for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Its number.
+    pub id: u32,
+    /// The user that started it.
+    pub user: u32,
+}
+
 impl<M: Machine> Runtime<M> {
     /// Makes a runtime; its first thread runs already.
-    pub fn new(machine: M, space: Space, policies: Policies, pid: u32) -> Self {
+    pub fn new(machine: M, space: Space, policies: Policies, process: Process) -> Self {
+        let Process { id: pid, user } = process;
         // One after another: all of them at once would go over the stack, whose pages become the cell's too.
         let mut fibers: Box<[Fiber]> = (0..FIBERS_MAX).map(|_| Fiber::FREE).collect();
         fibers[0].state = State::Ready;
@@ -130,8 +140,7 @@ impl<M: Machine> Runtime<M> {
             resting: 0,
             ready: 0,
             scheduler,
-            // SAFETY: it reads a number.
-            signals: Signals::new(pid, unsafe { libc::getuid() }),
+            signals: Signals::new(pid, user),
             pid,
             disk: None,
             card: None,

@@ -46,9 +46,25 @@ fn same(program: &[&str], input: &str) {
 
 #[test]
 fn what_the_runtime_answers_by_itself_is_as_linux_does_it() {
-    for what in ["threads", "memory", "signals", "threads-signals", "sleep", "wrong", "files"] {
+    for what in ["threads", "memory", "sleep", "wrong", "files"] {
         same(&[PROBE, what], "");
     }
+}
+
+#[test]
+fn signals_are_held_back_and_go_to_the_thread_that_they_are_for() {
+    for (name, part) in [("held_signals", "here"), ("thread_signals", "waits")] {
+        same(&[&of_c(name), part], "");
+    }
+}
+
+/// Makes a program of tests/linux; answers its path.
+fn of_c(name: &str) -> String {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/linux");
+    let program = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+    let words = ["-O1", "-static", "-pthread", "-I", tests, "-o", &program, &format!("{tests}/{name}.c")];
+    assert!(Command::new("cc").args(words).status().expect("there is a compiler of C").success());
+    program
 }
 
 #[test]

@@ -41,7 +41,7 @@ use gyre_x86_64::guest::{NestedTable, SharedTable};
 /// A call under way.
 struct Work {
     line: usize,
-    /// What becomes its result.
+    /// Completes with its result.
     future: Pin<Box<dyn Future<Output = i64> + Send>>,
     patience: Patience,
 }

@@ -10,6 +10,7 @@
 use std::{convert::Infallible, io, path::PathBuf};
 
 use gyre_cell_abi::{CellRequest, LINES_MAX, LOT_BYTES, flag};
+use linux_raw_sys::auxvec as at;
 
 use super::{
     Hall, Start,
@@ -19,6 +20,7 @@ use super::{
     present,
     refusal::refused,
     segments::mmap,
+    stack,
 };
 use crate::{
     ahead::{Ahead, Doubling, Nothing},
@@ -32,7 +34,7 @@ use crate::{
     },
     memory::{Arena, LARGE_BYTES, PAGE_BYTES, Space, Window as _},
     pager::{Demand, Eager, Keep, Pager, Reuse},
-    runtime::{CORES_MAX, Policies, Runtime},
+    runtime::{CORES_MAX, Policies, Process, Runtime},
 };
 
 /// Addresses of anonymous memory: heap and mappings. They are reserved, not taken.
@@ -118,8 +120,7 @@ pub fn plain(options: &Options, start: Start) -> io::Result<Infallible> {
     let root = frames.take(0, 0).ok_or(io::ErrorKind::OutOfMemory)?;
     machine.clear(root, PAGE_BYTES);
     let space = Space::new(arena, root, frames, pager(options.pager));
-    let runtime =
-        Box::leak(Box::new(Runtime::new(machine, space, policies(options, Ground::Plain), std::process::id())));
+    let runtime = Box::leak(Box::new(Runtime::new(machine, space, policies(options, Ground::Plain), process())));
     (runtime.disk, runtime.card) = (own_disk(options), own_card(options));
     // SAFETY: the loader has made both addresses.
     unsafe { plain::begin(runtime, start.entry, start.stack) }
@@ -153,6 +154,11 @@ fn shared_bytes(shape: Shape) -> u64 {
     PAGE_BYTES + (u64::from(shape.cores * shape.lines) * 64).next_multiple_of(PAGE_BYTES)
 }
 
+/// This process; the kernel has told who started it.
+fn process() -> Process {
+    Process { id: std::process::id(), user: stack::auxiliary(at::AT_UID.into()) as u32 }
+}
+
 /// Starts a program at ring 0 of a cell.
 ///
 /// # Errors
@@ -172,8 +178,7 @@ pub fn privileged(options: &Options, start: Start, hall: &Hall) -> io::Result<In
     let machine = Privileged::new(page, shape, clocks());
     // The table is that of the process; it is known at ring 0.
     let space = Space::new(arena, 0, frames(options.frames), pager(options.pager));
-    let runtime =
-        Box::leak(Box::new(Runtime::new(machine, space, policies(options, Ground::Privileged), std::process::id())));
+    let runtime = Box::leak(Box::new(Runtime::new(machine, space, policies(options, Ground::Privileged), process())));
     (runtime.disk, runtime.card) = (own_disk(options), own_card(options));
     let request = CellRequest {
         size: size_of::<CellRequest>() as u32,

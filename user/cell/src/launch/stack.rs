@@ -97,11 +97,16 @@ fn words(image: &Image, lists: [&[OsString]; 2], own: &[u8], top: u64) -> io::Re
     Ok(Words { start, bytes })
 }
 
-/// Entries of the launcher's own vector, as bytes. libc tells 0 for one that is not there; some entries are 0.
+/// An entry of the launcher's own vector, by its type; 0 if it is not there.
+pub fn auxiliary(kind: u64) -> u64 {
+    // SAFETY: libc looks into its own list.
+    unsafe { libc::getauxval(kind) }
+}
+
+/// Entries of the launcher's own vector, as bytes; some are 0.
 fn own_vector() -> Vec<u8> {
     let types = (1..=TYPE_MAX).filter(|kind| *kind != at::AT_IGNORE.into());
-    // SAFETY: libc looks into its own list.
-    let entries = types.map(|kind| [kind, unsafe { libc::getauxval(kind) }]);
+    let entries = types.map(|kind| [kind, auxiliary(kind)]);
     let kept = entries.filter(|entry| entry[1] != 0 || MAY_BE_ZERO.contains(&entry[0]));
     kept.flatten().flat_map(u64::to_le_bytes).collect()
 }

@@ -43,7 +43,7 @@ const END_WAIT_NANOSECONDS: u64 = 10_000_000;
 
 /// The signals of which a call of the runtime takes one away from the kernel.
 static SET: AtomicU64 = AtomicU64::new(0);
-/// What the kernel says of it: a `siginfo_t`.
+/// The kernel's words about it: a `siginfo_t`.
 static INFO: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 /// It does not wait for them.
 static NO_TIME: [u64; 2] = [0; 2];

@@ -149,7 +149,7 @@ fn cell(cores: u32, others: usize) -> Runtime<Ground> {
         ahead: Box::leak(Box::new(Nothing)),
     };
     let ground = Ground { memory, lines: Lines::leaked(LINES_MIN), cores, wanted: Wanted::default(), bells: 0, fs: 0 };
-    let mut runtime = Runtime::new(ground, space, policies, 1);
+    let mut runtime = Runtime::new(ground, space, policies, Process { id: 1, user: 0 });
     for id in 1..=others {
         runtime.fibers[id].state = State::Ready;
         runtime.fibers_end = id + 1;

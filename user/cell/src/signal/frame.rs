@@ -139,25 +139,22 @@ mod tests {
         let come = Come { signal: 11, info: Info::of_fault(2, 0x7000) };
         let frame = Frame { come, mask: 5, action: Action::default(), registers, stack: [0; 2] };
         let bytes = frame.bytes(0x9000);
-        let base = bytes.as_ptr().wrapping_add(8);
-        // SAFETY: the frame holds a whole context and a whole siginfo; each value of their fields is one.
-        let (context, info) = unsafe {
-            let info = base.wrapping_add(UCONTEXT_BYTES).cast::<libc::siginfo_t>().read_unaligned();
-            (base.cast::<[libc::greg_t; 38]>().read_unaligned(), info)
+        let sent = Frame { come: Come { signal: 10, info: Info::of_thread(77, 8) }, ..frame }.bytes(0x9000);
+        let [base, base_sent] = [&bytes, &sent].map(|bytes| bytes.as_ptr().wrapping_add(8));
+        // SAFETY: a frame holds a whole context and a whole siginfo; each value of their fields is one. That of a fault has an address, that of
+        // a signal that was sent a sender.
+        let (context, info, address, sender) = unsafe {
+            let [info, sent] = [base, base_sent]
+                .map(|base| base.wrapping_add(UCONTEXT_BYTES).cast::<libc::siginfo_t>().read_unaligned());
+            let sender = (sent.si_code, sent.si_pid(), sent.si_uid());
+            (base.cast::<[libc::greg_t; 38]>().read_unaligned(), info, info.si_addr() as u64, sender)
         };
         let greg = |index: i32| context[5 + index as usize];
         assert_eq!(std::mem::offset_of!(libc::ucontext_t, uc_mcontext), 40);
         assert_eq!(std::mem::offset_of!(libc::ucontext_t, uc_sigmask) / 8 + 1, MASK);
         assert_eq!([greg(libc::REG_R8), greg(libc::REG_RSP), greg(libc::REG_RIP)], [1, 2, 3]);
         assert_eq!((greg(libc::REG_CR2), info.si_signo, info.si_code), (0x7000, 11, 2));
-        // SAFETY: a fault's siginfo has an address.
-        assert_eq!(unsafe { info.si_addr() } as u64, 0x7000);
-        let sent = Frame { come: Come { signal: 10, info: Info::of_thread(77, 8) }, ..frame }.bytes(0x9000);
-        let info = sent.as_ptr().wrapping_add(8 + UCONTEXT_BYTES).cast::<libc::siginfo_t>();
-        // SAFETY: as above; a signal that was sent has a sender.
-        let info = unsafe { info.read_unaligned() };
-        // SAFETY: as above.
-        assert_eq!(unsafe { (info.si_code, info.si_pid(), info.si_uid()) }, (libc::SI_TKILL, 77, 8));
+        assert_eq!((address, sender), (0x7000, (libc::SI_TKILL, 77, 8)));
         let back = back(&bytes);
         assert_eq!((back.registers, back.mask, back.extended), (registers, 5, 0x9000));
     }

@@ -51,7 +51,7 @@ pub const INFO_WORDS: usize = 5;
 pub struct Come {
     /// Its number.
     pub signal: u32,
-    /// What is known of it.
+    /// Its reason and sender.
     pub info: Info,
 }
 
@@ -63,7 +63,7 @@ impl Come {
     }
 }
 
-/// What is done for a signal that is let in.
+/// The deed for a signal that is let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// The program's handler runs.
@@ -80,7 +80,7 @@ pub struct Signals {
     actions: [Action; SIGNALS],
     pending: u64,
     infos: [Info; SIGNALS],
-    /// What is known of a signal that a thread of the program sends.
+    /// The reason and sender of a signal that a thread of the program sends.
     pub own: Info,
     /// Signals that all threads hold back, as the ground knows.
     pub held: u64,
@@ -105,7 +105,7 @@ impl Signals {
         }
     }
 
-    /// What is done for a signal, as the program wishes, or as Linux does by itself (signal(7)).
+    /// The deed for a signal, as the program wishes, or as Linux does by itself (signal(7)).
     pub fn deed(&self, signal: u32) -> Deed {
         match (self.action(signal).unwrap_or_default().handler, signal) {
             (IGNORE, _) => Deed::Nothing,

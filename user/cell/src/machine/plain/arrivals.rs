@@ -19,16 +19,10 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Notes one. May be called in a handler.
-    ///
-    /// # Safety
-    /// The address is that of the handler's `siginfo_t`.
-    pub unsafe fn note(&self, signal: u32, info: *const libc::siginfo_t) {
+    /// Notes one with the first words of its `siginfo_t`. May be called in a handler.
+    pub fn note(&self, signal: u32, info: &[u64; INFO_WORDS]) {
         let Some(places) = (signal as usize).checked_sub(1).and_then(|index| self.infos.get(index)) else { return };
-        for (index, place) in places.iter().enumerate() {
-            // SAFETY: a `siginfo_t` has 16 words, aligned.
-            place.store(unsafe { info.cast::<u64>().add(index).read() }, Ordering::Relaxed);
-        }
+        places.iter().zip(info).for_each(|(place, word)| place.store(*word, Ordering::Relaxed));
         self.come.fetch_or(bit(signal), Ordering::Release);
     }
 
@@ -51,11 +45,10 @@ mod tests {
 
     #[test]
     fn signals_come_once_each_as_they_are_wanted() {
-        let (arrivals, mut words) = (Arrivals::default(), [0u64; 16]);
+        let (arrivals, mut words) = (Arrivals::default(), [0; INFO_WORDS]);
         for (signal, code) in [(12, 3), (10, 5), (12, 4)] {
             words[1] = code;
-            // SAFETY: the words are those of a `siginfo_t`.
-            unsafe { arrivals.note(signal, words.as_ptr().cast()) };
+            arrivals.note(signal, &words);
         }
         let of = |come: Option<Come>| come.map(|come| (come.signal, come.info.code));
         assert_eq!(

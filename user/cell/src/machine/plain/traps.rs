@@ -1,4 +1,11 @@
 //! How the program's system calls, faults and signals come to the runtime: as signals, on a stack of their own.
+//!
+//! * A call of the program traps, since Linux dispatches it to the program itself (prctl(2), PR_SET_SYSCALL_USER_DISPATCH).
+//! * A handler changes the context that Linux goes on with: the next thread runs when it returns.
+//! * A signal that comes while the runtime works is noted (`Arrivals`), and told when the runtime goes on.
+//!
+//! Nothing of the runtime is entered twice: `IS_INSIDE` says that it works.
+//! The mask of the launcher's thread is the program's, without the signals by which the runtime itself is called.
 
 use core::{
     arch::global_asm,
@@ -195,10 +202,9 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c
 }
 
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the runtime is there for ever; this part of it is shared.
-    let shared = unsafe { (*RUNTIME.load(Ordering::Acquire)).machine.shared };
-    // SAFETY: Linux gives a handler its siginfo.
-    unsafe { shared.signals.note(signal.unsigned_abs(), info) };
+    // SAFETY: the runtime is there for ever; this part of it is shared. Linux gives a handler its siginfo, which has 16 words.
+    let (shared, words) = unsafe { ((*RUNTIME.load(Ordering::Acquire)).machine.shared, &*info.cast()) };
+    shared.signals.note(signal.unsigned_abs(), words);
     match IS_INSIDE.load(Ordering::Relaxed) {
         true => shared.wake_cell(),
         false => inside(context, Runtime::deliver),

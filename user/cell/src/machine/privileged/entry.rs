@@ -424,7 +424,7 @@ fn signal_of(vector: u32) -> u32 {
     }
 }
 
-/// What Linux says of a trap at an instruction.
+/// The reason that Linux gives for a trap at an instruction.
 fn info_of(vector: u32, at: u64) -> Info {
     let code = match vector {
         0 => nr::FPE_INTDIV,

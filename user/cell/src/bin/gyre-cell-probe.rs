@@ -2,18 +2,12 @@
 //!
 //! The first word says which part. A part that sees something wrong ends by a panic, so its words and its code differ from those outside.
 //!
-//! * `threads`, `signals`, `sleep`: fibers, their locks, handlers and times.
+//! * `threads`, `sleep`: fibers, their locks and times. Signals: tests/linux/held_signals.c and thread_signals.c.
 //! * `rounds`, `compute`: threads that wait for each other, or make no call at all, until SIGUSR1 comes.
-//! * `masks`: waits of the kernel under another mask of signals.
-//! * `threads-signals`: signals to one thread, which sleeps or waits for others; `threads-calls`: which waits in a call of the kernel;
-//!   `threads-computing`: which computes on another core.
 //! * `memory`, `wrong`: mappings, heaps, and arguments that are refused.
 //! * `files`: reads in a row while positions and files change; it writes a file of its own in the folder for such files.
 //!
 //! `null` and `read` tell times, which differ anyway; they are for figures.
-
-mod signals;
-mod threads_signals;
 
 use std::{
     io::{Error, Read as _},
@@ -35,11 +29,6 @@ fn main() -> ExitCode {
         "memory" => memory(),
         "rounds" => rounds(),
         "compute" => compute(),
-        "signals" => signals::all(),
-        "masks" => signals::under_another_mask(),
-        "threads-signals" => threads_signals::all(),
-        "threads-calls" => threads_signals::in_calls(),
-        "threads-computing" => threads_signals::computing(),
         "sleep" => sleep(),
         "wrong" => wrong(),
         "null" => null_calls(),
@@ -47,8 +36,7 @@ fn main() -> ExitCode {
         "files" => files(),
         _ => {
             eprintln!(
-                "gyre-cell-probe threads | rounds | compute | memory | signals | masks | threads-signals | threads-calls \
-                 | threads-computing | sleep | wrong | files | null | read FILE COUNT"
+                "gyre-cell-probe threads | rounds | compute | memory | sleep | wrong | files | null | read FILE COUNT"
             );
             return ExitCode::FAILURE;
         }
@@ -167,11 +155,11 @@ fn threads() {
 
 /// Does so again and again until a signal comes; says in how many rounds they did something else than in the first one.
 fn rounds() {
-    signals::begin_counting();
+    wait_for_signals();
     let first = together();
     println!("begins");
     let mut others = 0;
-    while signals::come() == 0 {
+    while COME.load(Ordering::Relaxed) == 0 {
         others += u32::from(together() != first);
     }
     println!("each round {first:?}, others {others}");
@@ -180,12 +168,12 @@ fn rounds() {
 /// Two threads that compute until a signal comes.
 fn compute() {
     static BEGUN: AtomicU32 = AtomicU32::new(0);
-    signals::begin_counting();
+    wait_for_signals();
     let one = || {
         if BEGUN.fetch_add(1, Ordering::Relaxed) == 1 {
             println!("begins");
         }
-        while signals::come() == 0 {
+        while COME.load(Ordering::Relaxed) == 0 {
             std::hint::spin_loop();
         }
     };
@@ -232,6 +220,18 @@ fn memory() {
     let zeros = vec![0u64; 1 << 18];
     let sum: u64 = lists.iter().flatten().map(|byte| u64::from(*byte)).sum();
     println!("sum {sum}, zeros {}", zeros.iter().all(|word| *word == 0));
+}
+
+static COME: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(_: i32) {
+    COME.fetch_add(1, Ordering::Relaxed);
+}
+
+/// From here on each SIGUSR1 is counted.
+fn wait_for_signals() {
+    // SAFETY: the handler adds to a number.
+    unsafe { libc::signal(libc::SIGUSR1, count as *const () as usize) };
 }
 
 /// Threads that sleep for long hold up no others, which sleep as long as they want to.
