@@ -1,8 +1,9 @@
 //! The user as whom somebody logged in, and the number of that session: /proc/PID/loginuid and sessionid (proc(5), credentials(7)).
 //!
 //! Programs that log somebody in (login, sshd, cron: pam_loginuid(8)) write the user; children inherit both. `su` and `sudo` change them not.
+//!
+//! Other than on Linux, whoever may write the file writes it, not the process alone that it is about: a write does not know who makes it.
 
-use alloc::string::{String, ToString as _};
 use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_interface::files::FileError;
 
@@ -70,14 +71,14 @@ impl Login {
         Ok(())
     }
 
-    /// The text of loginuid; no newline ends it.
-    pub fn user(&self) -> String {
-        self.user.load(Ordering::Relaxed).to_string()
+    /// The user.
+    pub fn user(&self) -> u32 {
+        self.user.load(Ordering::Relaxed)
     }
 
-    /// The text of sessionid; no newline ends it.
-    pub fn session(&self) -> String {
-        self.session.load(Ordering::Relaxed).to_string()
+    /// The number of the session.
+    pub fn session(&self) -> u32 {
+        self.session.load(Ordering::Relaxed)
     }
 }
 
@@ -88,16 +89,16 @@ mod tests {
     #[test]
     fn a_login_is_written_once_inherited_and_replaced_by_who_may() {
         let (login, sessions) = (Login::default(), Sessions::default());
-        assert_eq!((login.user(), login.session()), ("4294967295".into(), "4294967295".into()));
+        assert_eq!((login.user(), login.session()), (NONE, NONE));
         assert_eq!(login.write(b"alice", Rights::Control, &sessions), Err(FileError::Invalid));
         assert_eq!(login.write(b"1000\n", Rights::First, &sessions), Ok(()));
         assert_eq!(login.write(b"0", Rights::First, &sessions), Err(FileError::Denied));
         let child = Login::default();
         child.inherit(&login);
-        assert_eq!((child.user(), child.session()), ("1000".into(), "1".into()));
+        assert_eq!((child.user(), child.session()), (1000, 1));
         assert_eq!(child.write(b"0", Rights::Control, &sessions), Ok(()));
-        assert_eq!((child.user(), child.session()), ("0".into(), "2".into()));
+        assert_eq!((child.user(), child.session()), (0, 2));
         assert_eq!(child.write(b"4294967295", Rights::Control, &sessions), Ok(()));
-        assert_eq!((child.user(), child.session()), ("4294967295".into(), "4294967295".into()));
+        assert_eq!((child.user(), child.session()), (NONE, NONE));
     }
 }

@@ -240,8 +240,9 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
             proc.processes().and_then(|all| all.io_of_thread(view.thread)).ok_or(FileError::NotFound)?.into_bytes()
         }
         Kind::TimerSlack => format!("{}\n", view.timer_slack_ns).into_bytes(),
-        Kind::LoginUser => view.login.user.clone().into_bytes(),
-        Kind::LoginSession => view.login.session.clone().into_bytes(),
+        // No newline ends them.
+        Kind::LoginUser => format!("{}", view.login_user).into_bytes(),
+        Kind::LoginSession => format!("{}", view.login_session).into_bytes(),
         Kind::UserMap | Kind::GroupMap => format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes(),
         Kind::SetGroups => b"allow\n".to_vec(),
         Kind::MountFigures => mount_figures(proc).into_bytes(),

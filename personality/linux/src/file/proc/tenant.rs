@@ -12,7 +12,7 @@
 //! The shapes of texts are in [`super::process_files`].
 
 use super::tree::Name;
-use super::view::{Bounds, Doings, LoginTexts, ProcessView, Processes, SignalSets};
+use super::view::{Bounds, Doings, ProcessView, Processes, SignalSets};
 use crate::credentials::{Capability, login::Rights};
 use crate::file::context::FileContext;
 use crate::ipc;
@@ -262,7 +262,8 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
         signals: SignalSets { pending_shared, ignored: ignored.0, caught: caught.0, ..SignalSets::default() },
         out_of_memory_adjustment: process.out_of_memory_adjustment.load(Ordering::Relaxed),
-        login: LoginTexts { user: process.login.user(), session: process.login.session() },
+        login_user: process.login.user(),
+        login_session: process.login.session(),
         timer_slack_ns: first.map_or(0, |thread| thread.timer_slack_ns.load(Ordering::Relaxed)),
         tenant: process.tenant().activity().index() as u32,
         signal_places: (process.signal_places_taken(), limits.get(linux_raw_sys::general::RLIMIT_SIGPENDING).soft),

@@ -58,8 +58,10 @@ pub struct ProcessView {
     pub limits: Vec<(u64, u64)>,
     /// Descriptors and directories; none for a zombie.
     pub files: Option<Arc<FileContext>>,
-    /// The user as whom somebody logged in, and the session, as texts.
-    pub login: LoginTexts,
+    /// The user as whom somebody logged in.
+    pub login_user: u32,
+    /// The number of that session.
+    pub login_session: u32,
     /// Sets of signals.
     pub signals: SignalSets,
     /// The adjustment of its score if the tenant is out of memory, -1000 to 1000.
@@ -70,15 +72,6 @@ pub struct ProcessView {
     pub tenant: u32,
     /// Places of signals that wait: those that its user has taken, and how many it may.
     pub signal_places: (u64, u64),
-}
-
-/// The texts of loginuid and sessionid.
-#[derive(Clone, Default)]
-pub struct LoginTexts {
-    /// The user.
-    pub user: String,
-    /// The session.
-    pub session: String,
 }
 
 /// Sets of signals, bit `n - 1` for signal `n`.
