@@ -119,9 +119,10 @@ impl Target {
         let agent = instances.supervisor();
         let snapshot = agent.snapshot()?;
         places::settle(&known.folder, Some(&snapshot))?;
-        let has_moved = moves::settle(&known.folder, &snapshot)?;
+        let absent = moves::settle(&known.folder, &snapshot)?;
         let target = Self { project, known, agent, _lock };
-        if has_moved {
+        if let Some(absent) = absent {
+            target.close_ports(&absent);
             target.check_health(&target.running()?)?;
         }
         Ok(target)

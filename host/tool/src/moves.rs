@@ -33,15 +33,19 @@ pub struct Moves {
     pub leavers: Vec<String>,
 }
 
-/// Writes into the lists what has happened of moves that a killed tool left; returns whether something had.
+/// Writes into the lists what has happened of moves that a killed tool left. Returns who is not there, if there were some: those whose ports
+/// are to be closed.
 ///
 /// # Errors
 /// When the host's disk is full.
-pub fn settle(folder: &Path, snapshot: &Snapshot) -> Result<bool> {
+pub fn settle(folder: &Path, snapshot: &Snapshot) -> Result<Option<Vec<String>>> {
     let text = std::fs::read_to_string(folder.join(FILE)).unwrap_or_default();
-    let Ok(moves) = serde_json::from_str::<Moves>(&text) else { return Ok(false) };
+    let Ok(moves) = serde_json::from_str::<Moves>(&text) else { return Ok(None) };
     let tenants = snapshot.activities.iter().filter(|one| one.kind == ActivityKind::Tenant);
-    moves.note(folder, |name| tenants.clone().any(|one| one.name == name && !one.state.has_left()))
+    let is_here = |name: &str| tenants.clone().any(|one| one.name == name && !one.state.has_left());
+    moves.note(folder, is_here)?;
+    let all = moves.comers.iter().chain(&moves.leavers);
+    Ok(Some(all.filter(|name| !is_here(name)).cloned().collect()))
 }
 
 impl Moves {
@@ -61,11 +65,11 @@ impl Moves {
     ///
     /// # Errors
     /// When the host's disk is full.
-    pub fn have_happened(&self, folder: &Path) -> Result<bool> {
+    pub fn have_happened(&self, folder: &Path) -> Result<()> {
         self.note(folder, |name| self.comers.iter().any(|comer| comer == name))
     }
 
-    fn note(&self, folder: &Path, mut is_here: impl FnMut(&str) -> bool) -> Result<bool> {
+    fn note(&self, folder: &Path, is_here: impl Fn(&str) -> bool) -> Result<()> {
         let came: Vec<HostTenant> = self.described().into_iter().filter(|host| is_here(&host.name)).collect();
         let left: Vec<String> = self.leavers.iter().filter(|name| !is_here(name)).cloned().collect();
         let mut members = Members::read(folder);
@@ -80,7 +84,7 @@ impl Moves {
             events::add(folder, &Event::now(Some(name), "the owner removes it"))?;
         }
         let _ = std::fs::remove_file(folder.join(FILE));
-        Ok(!came.is_empty() || !left.is_empty())
+        Ok(())
     }
 
     /// Those who come, as their file describes them.
@@ -116,15 +120,15 @@ mod tests {
     #[test]
     fn moves_that_a_killed_tool_left_are_written_as_far_as_they_have_happened() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!settle(folder.path(), &snapshot(&[])).unwrap(), "there are none");
+        assert_eq!(settle(folder.path(), &snapshot(&[])).unwrap(), None);
         moves().write(folder.path()).unwrap();
         let half = snapshot(&[("tin", State::Running), ("iron", State::Leaving), ("lead", State::Running)]);
-        assert!(settle(folder.path(), &half).unwrap());
+        assert_eq!(settle(folder.path(), &half).unwrap(), Some(vec!["iron".into()]));
         let mut wanted = Members::default();
         wanted.remove("iron");
         wanted.add("tin", Path::new("m.toml"), &moves().text);
         assert_eq!(Members::read(folder.path()), wanted);
-        assert!(!settle(folder.path(), &half).unwrap(), "once");
+        assert_eq!(settle(folder.path(), &half).unwrap(), None, "once");
     }
 
     #[test]
@@ -132,10 +136,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         moves().write(folder.path()).unwrap();
         let before = snapshot(&[("iron", State::Running), ("lead", State::Running)]);
-        assert!(!settle(folder.path(), &before).unwrap());
+        assert_eq!(settle(folder.path(), &before).unwrap(), Some(vec!["tin".into()]), "its ports may be open");
         assert_eq!(Members::read(folder.path()), Members::default());
         moves().write(folder.path()).unwrap();
-        assert!(moves().have_happened(folder.path()).unwrap() && !folder.path().join(FILE).exists());
+        moves().have_happened(folder.path()).unwrap();
+        assert!(!folder.path().join(FILE).exists());
         let mut wanted = Members::default();
         ["iron", "lead"].iter().for_each(|name| wanted.remove(name));
         wanted.add("tin", Path::new("m.toml"), &moves().text);
