@@ -4,11 +4,11 @@
 //!
 //! 1. It is refused if something does not fit: places, memory, keys that a comer cannot have.
 //! 2. Images are made, disks copied into places ([`places`]), ports opened. Until here nobody sees anything of it.
-//! 3. The kernel makes the change. If it refuses, ports are closed again.
+//! 3. It is written down who moves ([`Moves`]), then the kernel makes the change. If it refuses, ports are closed again.
 //! 4. Disks get their names; who leaves is waited for; the machine's list of tenants is written.
 //!
 //! A tool that is killed before step 3 leaves the machine as it was, one that is killed behind it as it is wanted; the next command says
-//! which ([`places::settle`]).
+//! which ([`places::settle`]), and writes the lists ([`moves::settle`]).
 
 use std::{
     fs::File,
@@ -36,12 +36,9 @@ use crate::{
     failure::{Context as _, Failure, Result},
     held_file::HeldFile,
     instances::Instances,
-    machines::{
-        self, Known,
-        events::{self, Event},
-        info, recorder,
-    },
-    members::{self, Members},
+    machines::{self, Known, info, recorder},
+    members,
+    moves::{self, Moves},
     places,
     project::Project,
     registry::{self, Pull},
@@ -120,8 +117,15 @@ impl Target {
         let known = machines::find(&project, machine)?;
         let _lock = lock(&known.folder)?;
         let agent = instances.supervisor();
-        places::settle(&known.folder, Some(&agent.snapshot()?))?;
-        Ok(Self { project, known, agent, _lock })
+        let snapshot = agent.snapshot()?;
+        places::settle(&known.folder, Some(&snapshot))?;
+        let absent = moves::settle(&known.folder, &snapshot)?;
+        let target = Self { project, known, agent, _lock };
+        if let Some(absent) = absent {
+            target.close_ports(&absent);
+            target.check_health(&target.running()?)?;
+        }
+        Ok(target)
     }
 
     /// Makes all that is wished for, or nothing; returns the tenants that came, as they are then.
@@ -143,6 +147,8 @@ impl Target {
             wishes.leavers.iter().map(|name| Change::Remove { name: name.clone(), grace_ms: ms(wishes.grace) });
         let changes: Vec<Change> = wishes.changes.iter().cloned().chain(adds).chain(removals).collect();
         let together = Together { by: wishes.by.into(), reason: wishes.reason.clone(), changes };
+        let moves = moves(&described, &comers, &wishes);
+        moves.write(folder)?;
         // The kernel knows nothing of ports.
         let changed = if together.changes.is_empty() { Ok(0) } else { self.agent.change(&together) };
         if let Err(failure) = changed {
@@ -151,11 +157,14 @@ impl Target {
             // A machine that does not answer may have made the change: the next command sees.
             if let Ok(snapshot) = self.agent.snapshot() {
                 places::settle(folder, Some(&snapshot))?;
+                moves::settle(folder, &snapshot)?;
             }
             return Err(failure);
         }
         places::adopt_all(folder)?;
-        self.note(&described, &comers, &wishes)?;
+        moves.have_happened(folder)?;
+        info::Info::publish(folder, wishes.ports.iter().map(|one| &one.wanted))?;
+        self.check_health(&self.running()?)?;
         wishes.leavers.iter().try_for_each(|name| self.wait_gone(name, wishes.grace))?;
         self.close_ports(&wishes.leavers);
         comers.iter().map(|(tenant, _)| self.wait_begun(&tenant.name)).collect()
@@ -262,26 +271,6 @@ impl Target {
         self.agent.post("/health", &checks).map(drop)
     }
 
-    /// Writes down who is there now.
-    fn note(&self, described: &Description, comers: &[(Tenant, HostTenant)], wishes: &Wishes) -> Result<()> {
-        let (folder, leavers) = (&self.known.folder, &wishes.leavers);
-        let text = std::fs::read_to_string(&described.path).unwrap_or_default();
-        let file = std::path::absolute(&described.path).unwrap_or_else(|_| described.path.clone());
-        let mut members = Members::read(folder);
-        leavers.iter().for_each(|name| members.remove(name));
-        comers.iter().for_each(|(tenant, _)| members.add(&tenant.name, &file, &text));
-        members.write(folder)?;
-        info::Info::change(folder, comers.iter().map(|(_, host)| host), leavers)?;
-        info::Info::publish(folder, wishes.ports.iter().map(|one| &one.wanted))?;
-        for (tenant, _) in comers {
-            events::add(folder, &Event::now(Some(&tenant.name), "the owner has added it"))?;
-        }
-        for name in leavers {
-            events::add(folder, &Event::now(Some(name), "the owner removes it"))?;
-        }
-        self.check_health(&self.running()?)
-    }
-
     fn wait_gone(&self, name: &str, grace: Duration) -> Result<()> {
         let limit = Instant::now() + grace + LIMIT;
         let is_leaving = |one: &Activity| one.name == name && one.state == State::Leaving;
@@ -308,6 +297,16 @@ impl Target {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+}
+
+/// Returns the moves of a change.
+fn moves(described: &Description, comers: &[(Tenant, HostTenant)], wishes: &Wishes) -> Moves {
+    Moves {
+        file: std::path::absolute(&described.path).unwrap_or_else(|_| described.path.clone()),
+        text: std::fs::read_to_string(&described.path).unwrap_or_default(),
+        comers: comers.iter().map(|(tenant, _)| tenant.name.clone()).collect(),
+        leavers: wishes.leavers.clone(),
     }
 }
 

@@ -5,8 +5,10 @@
 //! tree by [`Root`], so that no link leads out of it.
 //!
 //! * [`build`] makes an image once; [`identity`] names it without making it, which disks that stay are compared by.
+//! * Equal inputs make equal images, byte for byte: names come from the hash, ages from [`ages`].
 //! * [`oci`] unpacks images as they come, and [`settings`] is what they say of their program.
 
+mod ages;
 mod install;
 pub mod oci;
 mod packages;
@@ -35,7 +37,7 @@ use root::Root;
 use workshop::Workshop;
 
 /// Changes when the way images are made changes, so that old ones are not taken for new ones.
-const FORMAT: &str = "gyre image 4";
+const FORMAT: &str = "gyre image 5";
 /// The most that an OCI image may hold if the file gives no `size`.
 const OCI_BYTES_MAX: u64 = 16 << 30;
 const SIZE_BYTES_MIN: u64 = 32 << 20;
@@ -55,6 +57,7 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         return Ok(path);
     }
     let step = Step::start(format!("making image {name}"));
+    let begun_s = jiff::Timestamp::now().as_second();
     let workshop = Workshop::open(&project.cache("images")?)?;
     let root = Root::make(&workshop.at("tree"))?;
     if let Some(from) = &image.oci {
@@ -69,6 +72,7 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     stop::check()?;
     let unfinished = workshop.at("image");
     make_file_system(&unfinished, root.path(), name, image)?;
+    ages::settle(&unfinished, begun_s)?;
     stop::check()?;
     std::fs::rename(&unfinished, &path).context(|| format!("cannot write {}", path.display()))?;
     drop(workshop);
@@ -159,14 +163,34 @@ fn check_ready(path: &Path) -> Result<()> {
 fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Result<()> {
     let held = tree::bytes(tree)?;
     let size = image.size_bytes.unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
-    file_system(path, tree, &format!("image {name}"), size)
+    file_system(path, tree, &format!("image {name}"), size, Identity::of(&key(image)?))
+}
+
+/// The identity of a file system (UUID): the seed of its folders' hashes, too.
+pub enum Identity {
+    /// One that no other file system has.
+    New,
+    /// That of all file systems of equal contents, in its usual form.
+    Of(String),
+}
+
+impl Identity {
+    /// Returns that of equal contents (RFC 9562, version 8: the first bytes of a hash).
+    fn of(key: &str) -> Self {
+        let digest: [u8; 32] = Sha256::digest(key).into();
+        let mut number: [u8; 16] = std::array::from_fn(|at| digest[at]);
+        (number[6], number[8]) = (number[6] & 0x0f | 0x80, number[8] & 0x3f | 0x80);
+        let digits: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
+        let [first, second, third, fourth, fifth] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+        Self::Of(format!("{first}-{second}-{third}-{fourth}-{fifth}"))
+    }
 }
 
 /// Makes an ext2 file system of so many bytes that holds what a folder does; `whose` begins a message and ends its label.
 ///
 /// # Errors
 /// When the folder cannot be read or does not fit, or `mke2fs` refuses.
-pub fn file_system(path: &Path, tree: &Path, whose: &str, size: u64) -> Result<()> {
+pub fn file_system(path: &Path, tree: &Path, whose: &str, size: u64, identity: Identity) -> Result<()> {
     let held = tree::bytes(tree)?;
     let name = whose.split(' ').next_back().unwrap_or_default();
     if size < held + held / 20 + (2 << 20) {
@@ -190,8 +214,13 @@ pub fn file_system(path: &Path, tree: &Path, whose: &str, size: u64) -> Result<(
         "-O",
         "none,filetype,sparse_super,large_file",
     ]);
-    make.args(["-L", &name[..name.len().min(16)], "-E", "root_owner=0:0"]).arg("-d").arg(tree).arg(path);
-    make.arg((size / BLOCK_BYTES).to_string()).env("E2FSPROGS_FAKE_TIME", "1735689600");
+    let mut extended = String::from("root_owner=0:0");
+    if let Identity::Of(uuid) = identity {
+        make.args(["-U", &uuid.to_string()]);
+        extended.push_str(&format!(",hash_seed={uuid}"));
+    }
+    make.args(["-L", &name[..name.len().min(16)], "-E", &extended]).arg("-d").arg(tree).arg(path);
+    make.arg((size / BLOCK_BYTES).to_string()).env("E2FSPROGS_FAKE_TIME", ages::MADE_S.to_string());
     command::output(&mut make).map(drop)
 }
 
@@ -240,5 +269,45 @@ mod tests {
         assert!(is_made(&project, "web", &image));
         let other = Image { packages: vec!["ngimx".into()], ..Image::default() };
         assert!(!is_made(&project, "web", &other));
+    }
+
+    #[test]
+    fn equal_inputs_make_equal_images_whenever_they_are_made() {
+        let root = tempfile::tempdir().unwrap();
+        let from = root.path().join("from");
+        std::fs::create_dir_all(from.join("deep/er")).unwrap();
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+        for name in ["one", "deep/two", "deep/er/three"] {
+            std::fs::write(from.join(name), name).unwrap();
+            std::fs::File::options().write(true).open(from.join(name)).unwrap().set_modified(old).unwrap();
+        }
+        std::os::unix::fs::symlink("one", from.join("link")).unwrap();
+        let generate = [("/made".to_owned(), 5000)].into_iter().collect();
+        let image = Image { directory: Some(from), generate, ..Image::default() };
+        let make = |place: &str| {
+            std::thread::sleep(std::time::Duration::from_millis(1100));
+            let project = Project::of_tree(&root.path().join(place));
+            let path = build(&project, "web", &image).unwrap();
+            let stat = |path: &Path, what: &str| {
+                command::output(command::program("debugfs").unwrap().args(["-R", &format!("stat {what}")]).arg(path))
+                    .unwrap()
+            };
+            assert_eq!(stat(&path, "/one").matches("time: 0x5f5e1000:00000000").count(), 4, "{}", stat(&path, "/one"));
+            assert_eq!(
+                stat(&path, "/deep").matches("time: 0x67748580:00000000").count(),
+                4,
+                "{}",
+                stat(&path, "/deep")
+            );
+            std::fs::read(path).unwrap()
+        };
+        assert!(make("first") == make("second"), "the two differ");
+        let name = |key| match Identity::of(key) {
+            Identity::Of(name) => name,
+            Identity::New => String::new(),
+        };
+        assert_ne!(name("a"), name("b"));
+        let parts: Vec<usize> = name("a").split('-').map(str::len).collect();
+        assert_eq!((parts, &name("a")[14..15]), (vec![8, 4, 4, 4, 12], "8"));
     }
 }

@@ -38,6 +38,7 @@ mod ls;
 mod machines;
 mod members;
 mod module;
+mod moves;
 mod namespace;
 mod package;
 mod partitions;

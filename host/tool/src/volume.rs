@@ -170,7 +170,13 @@ impl Volume {
         std::fs::create_dir(&empty).context(|| format!("cannot write to {}", folder.display()))?;
         let unfinished = workshop.path().join("volume");
         let from = wanted.from.as_deref().unwrap_or(&empty);
-        image::file_system(&unfinished, from, &format!("volume {}", self.name), wanted.bytes_at_first())?;
+        image::file_system(
+            &unfinished,
+            from,
+            &format!("volume {}", self.name),
+            wanted.bytes_at_first(),
+            image::Identity::New,
+        )?;
         std::fs::rename(&unfinished, &self.path).context(|| format!("cannot write {}", self.path.display()))?;
         let size = show_bytes(wanted.bytes_at_first());
         let of = wanted.from.as_ref().map_or("empty".to_owned(), |from| format!("of {}", from.display()));

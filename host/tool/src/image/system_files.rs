@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::root::{Rights, Root};
+use super::{
+    ages::MADE_S,
+    root::{Rights, Root},
+};
 use crate::{command, failure::Result};
 
 const FOLDERS: &[(&str, u32)] = &[
@@ -28,9 +31,6 @@ const FOLDERS: &[(&str, u32)] = &[
 /// /bin and friends are links into /usr, as in every Debian since 12.
 const LINKS: &[(&str, &str)] =
     &[("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("var/run", "/run")];
-
-/// The age of files that are made here, seconds since 1970: the same each time.
-const AGE_S: i64 = 1_735_689_600;
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
     daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
@@ -76,7 +76,7 @@ pub fn missing_folders(root: &Root) -> Result<()> {
 /// # Errors
 /// When the disk is full or the folder cannot be written.
 pub fn files(root: &Root) -> Result<()> {
-    let rights = Rights { changed_s: Some(AGE_S), ..Rights::of(0o644) };
+    let rights = Rights { changed_s: Some(MADE_S), ..Rights::of(0o644) };
     for (path, text) in FILES.iter().filter(|(path, _)| !root.has(path)) {
         root.file(Path::new(path), rights, &mut text.as_bytes())?;
     }

@@ -101,10 +101,11 @@ impl Info {
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn change<'a>(folder: &Path, comers: impl Iterator<Item = &'a HostTenant>, leavers: &[String]) -> Result<()> {
+    pub fn change(folder: &Path, comers: &[HostTenant], leavers: &[String]) -> Result<()> {
         let Some(mut info) = Self::read(folder) else { return Ok(()) };
-        info.tenants.retain(|tenant| !leavers.contains(&tenant.name));
-        info.tenants.extend(comers.map(|host| tenant(None, host)));
+        let has_come = |name: &str| comers.iter().any(|comer| comer.name == name);
+        info.tenants.retain(|tenant| !leavers.contains(&tenant.name) && !has_come(&tenant.name));
+        info.tenants.extend(comers.iter().map(|host| tenant(None, host)));
         info.write(folder)
     }
 

@@ -61,11 +61,12 @@ struct Published {
 pub struct Ports(Mutex<BTreeMap<String, Published>>);
 
 impl Ports {
-    /// Opens all ports of a tenant, or none.
+    /// Opens all ports of a tenant that is about to come, or none. A tool that was killed may have opened some for it before: those go.
     ///
     /// # Errors
     /// When one is taken.
     pub fn open(&self, namespace: &Namespace, tenant: &str, address: Address, ports: &[Forward]) -> Result<()> {
+        self.close(tenant);
         let open = open_all(namespace, (tenant, address), ports.iter())?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.to_owned(), Published { address, open });
         Ok(())

@@ -138,7 +138,7 @@ mod tests {
             .iter()
             .map(|name| {
                 let disk = folder.path().join(name);
-                crate::image::file_system(&disk, &tree, "image x", 4 << 20).unwrap();
+                crate::image::file_system(&disk, &tree, "image x", 4 << 20, crate::image::Identity::New).unwrap();
                 add_own(&disk, name).unwrap();
                 let stat = command::output(
                     command::program("debugfs").unwrap().args(["-R", "stat /etc/ssh/ssh_host_rsa_key"]).arg(&disk),
@@ -159,7 +159,7 @@ mod tests {
         let (tree, disk) = (folder.path().join("tree"), folder.path().join("disk"));
         std::fs::create_dir_all(tree.join("etc")).unwrap();
         std::fs::write(tree.join("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
-        crate::image::file_system(&disk, &tree, "image x", 4 << 20).unwrap();
+        crate::image::file_system(&disk, &tree, "image x", 4 << 20, crate::image::Identity::New).unwrap();
         add_own(&disk, "web").unwrap();
         add_own(&disk, "web").unwrap();
         let read = command::output(command::program("debugfs").unwrap().args(["-R", "cat /etc/hosts"]).arg(&disk));
