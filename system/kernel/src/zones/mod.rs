@@ -64,7 +64,7 @@ pub struct Supervised {
 pub fn payers(base: &Base) -> Result<&'static [ActivityId], &'static str> {
     let accounts = &base.engine.accounts().activities;
     let params = |zone: &Zone| ActivityParams { weight: zone.share, ..ActivityParams::default() };
-    let create = |zone| accounts.create(None, &zone.name, params(zone));
+    let create = |zone: &Zone| accounts.create(None, &zone.name, params(zone));
     let activities: Result<Vec<ActivityId>, _> = base.machine.zones.iter().map(create).collect();
     Ok(activities.map_err(|_| "the tree of activities has no room for the zones")?.leak())
 }
