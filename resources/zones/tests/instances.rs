@@ -449,8 +449,8 @@ fn command(random: &mut Random) -> Command {
         4 => Command::Attach { zone, device: device(random.below(DEVICES)) },
         5 => Command::Detach { zone, device: device(random.below(DEVICES)), deadline_ms: 30 },
         _ => {
-            let memory_bytes = Some((8 + random.below(4)) * LOT_BYTES);
-            let share = Some(1 + random.below(9) as u32);
+            let more = random.below(4);
+            let (share, memory_bytes) = (Some(1 + more as u32), Some((8 + more) * LOT_BYTES));
             Command::Set { zone, share, cores: None, memory_bytes, deadline_ms: 30 }
         }
     }
