@@ -9,9 +9,12 @@
 //! * [`Zones`], [`View`], [`State`]: the zones at one time.
 //! * [`Record`]: a line of the log of changes.
 
+mod orderer;
+
 use crate::address::Address;
 use crate::last_words::{LastWords, cut};
 use alloc::{string::String, vec::Vec};
+pub use orderer::Orderer;
 use serde::{Deserialize, Serialize};
 
 /// Zones of a machine, the supervisor not counted.
@@ -26,6 +29,8 @@ pub const NAMES_TAKEN: [&str; 5] = ["supervisor", "free", "owner", "controller",
 pub const MODULE_BYTES_MAX: u64 = 8 << 20;
 /// Silence after which a zone counts as hung, ms: the bounds of [`Zone::patience_ms`].
 pub const PATIENCE_MS: core::ops::RangeInclusive<u32> = 100..=3_600_000;
+/// The bounds of [`Zone::share`].
+pub const SHARES: core::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// Returns whether a text can be the name of a zone, [`NAMES_TAKEN`] apart: a-z, 0-9 and -, the first no -.
 #[must_use]
@@ -59,6 +64,8 @@ pub struct Zone {
     pub may_create: bool,
     /// Silence after which it counts as hung, ms.
     pub patience_ms: u32,
+    /// Its part of the supervisor's processor, disks and link, relative to the supervisor's tenants and the other zones; in [`SHARES`].
+    pub share: u32,
     /// Instances with a number below its own that it has a network link to; see [`Neighbour::number`]. A zone that comes names those with a
     /// higher number too.
     pub links: Vec<u16>,
@@ -183,10 +190,13 @@ pub enum Command {
         /// As with `Destroy`.
         grace_ms: u32,
     },
-    /// Changes how much a running zone holds.
+    /// Changes how much a running zone holds, or the share of one, whether it runs or not.
     Set {
         /// Its name.
         zone: String,
+        /// Its share, in [`SHARES`].
+        #[serde(default)]
+        share: Option<u32>,
         /// Cores.
         cores: Option<u16>,
         /// Memory in bytes, whole lots.
@@ -230,36 +240,6 @@ pub enum Command {
         /// Its new parent; `None` is the supervisor.
         parent: Option<String>,
     },
-}
-
-/// Whose order a change is: argument of [`crate::native::ZONE_CONTROL`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Orderer {
-    /// The machine's owner.
-    #[default]
-    Owner,
-    /// A law that moves parts by measured performance, in the owner's name.
-    Controller,
-}
-
-impl Orderer {
-    /// All of them, by their numbers in a call.
-    pub const ALL: [Orderer; 2] = [Orderer::Owner, Orderer::Controller];
-
-    /// Its name in the log.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Controller => "controller",
-        }
-    }
-
-    /// Returns the one with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
 }
 
 /// A zone's own wish: argument of [`crate::native::ZONE_WISH`].
@@ -475,6 +455,9 @@ pub struct View {
     /// Of the core cycles of its lease, those since its present instance was ordered, or its last one.
     #[serde(default)]
     pub instance_cycles: u64,
+    /// Its share of the supervisor's resources; see [`Zone::share`].
+    #[serde(default)]
+    pub share: u32,
 }
 
 /// Parts that a zone has of another one, until it gives as many back.
@@ -590,6 +573,8 @@ pub enum Deed {
     Lend,
     /// A zone got another parent.
     Adopt,
+    /// A zone got another share.
+    Share,
 }
 
 #[cfg(test)]

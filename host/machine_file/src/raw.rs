@@ -95,6 +95,7 @@ pub(super) struct Zone {
     #[serde(default, rename = "lends-to")]
     pub(super) lends_to: Vec<At<String>>,
     pub(super) patience: Option<At<String>>,
+    pub(super) share: Option<At<Share>>,
     pub(super) links: Option<Vec<At<String>>>,
     pub(super) disks: Option<At<String>>,
     pub(super) network: Option<At<String>>,

@@ -182,7 +182,7 @@ pub(super) fn plain_share(checker: &mut Checker, share: &At<Share>) -> u32 {
             "this share makes no sense",
             "expected a weight of 1 to 1000000, or a percentage above 0",
         );
-        checker.wrong(problem.help("a tenant with no share would never run"));
+        checker.wrong(problem.help("whoever has no share would never run"));
     }
     u32::try_from(value).unwrap_or(1).max(1)
 }

@@ -20,7 +20,7 @@ use super::{
     part::Part,
     places::Named,
     raw::{self, At},
-    suggest, units,
+    suggest, tenants, units,
 };
 use gyre_contract::{
     address,
@@ -141,6 +141,7 @@ impl Split {
                 starts: raw.starts,
                 may_create: raw.may_create,
                 patience_ms: patience(checker, raw),
+                share: share(checker, file, raw),
                 // they are told when all instances stand
                 links: vec![],
                 disks: vec![],
@@ -150,6 +151,19 @@ impl Split {
         }
         all
     }
+}
+
+/// Returns the share of a zone: without one it has as much as the supervisor's tenants have on average.
+fn share(checker: &mut Checker, file: &raw::File, zone: &raw::Zone) -> u32 {
+    if let Some(share) = &zone.share {
+        return tenants::plain_share(checker, share);
+    }
+    // What is wrong with these is reported where they are read.
+    let mut quiet = Checker::default();
+    let own: Vec<u64> =
+        members(file, None).iter().map(|(_, one)| tenants::plain_share(&mut quiet, &one.share).into()).collect();
+    let mean = own.iter().sum::<u64>().checked_div(own.len() as u64).unwrap_or(1);
+    u32::try_from(mean).unwrap_or(1).max(1)
 }
 
 /// Returns the places of the zones that may borrow of a zone; reports names that are no other zone's.

@@ -108,6 +108,18 @@ fn a_good_file_becomes_a_supervisor_and_zones() {
 }
 
 #[test]
+fn a_zone_has_the_share_that_the_file_says_or_as_much_as_the_supervisors_tenants_on_average() {
+    let share = |text: &str| read_text(text).unwrap().machine.zones[1].share;
+    assert_eq!(share(GOOD), 1);
+    let more = "[[tenant]]\nname = \"tin\"\nshare = 8\nimage = \"web\"\n";
+    assert_eq!(share(&format!("{GOOD}{more}")), 4);
+    assert_eq!(share(&GOOD.replace("starts = false", "share = 12")), 12);
+    assert_eq!(share(&GOOD.replace("starts = false", "share = \"20 %\"")), 20_000);
+    let (message, under, ..) = complaint("starts = false", "share = 0");
+    assert_eq!((message.as_str(), under.as_str()), ("this share makes no sense", "0"));
+}
+
+#[test]
 fn a_zone_lends_to_those_that_it_names() {
     let read = read_text(&GOOD.replace("starts = false", "lends-to = [\"search\"]")).unwrap();
     assert_eq!(read.machine.zones.iter().map(|zone| zone.lends_to.clone()).collect::<Vec<_>>(), [vec![], vec![0]]);

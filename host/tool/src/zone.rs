@@ -137,6 +137,7 @@ mod tests {
             "core_cycles": 1000,
             "memory_byte_ms": 1000,
             "messages": 0,
+            "share": 1,
         });
         serde_json::from_value(view).unwrap()
     }

@@ -180,8 +180,9 @@ impl Work {
         for place in 0..change.aims.len() {
             self.offer(place).await?;
         }
-        for (slot, aim) in self.zones.slots.iter().zip(&change.aims) {
+        for (place, (slot, aim)) in self.zones.slots.iter().zip(&change.aims).enumerate() {
             slot.inner.lock().known.parent = aim.parent;
+            self.zones.set_share(place, aim.share);
         }
         for (place, parts) in core::mem::take(&mut self.home).into_iter().enumerate() {
             self.zones.return_to(place, parts).await;

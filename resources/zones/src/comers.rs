@@ -14,13 +14,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_contract::boot::Module;
 use gyre_contract::bounds::CORES_MAX;
-use gyre_contract::zones::{Command, LOT_BYTES, NAMES_TAKEN, PATIENCE_MS, Refusal, State, Zone, is_name};
+use gyre_contract::zones::{Command, LOT_BYTES, NAMES_TAKEN, PATIENCE_MS, Refusal, SHARES, State, Zone, is_name};
 
 /// A place that got a description, and what it was before.
 pub(crate) struct Entered {
     place: usize,
     described: Arc<Described>,
     state: State,
+    share: u32,
 }
 
 impl Zones {
@@ -45,9 +46,10 @@ impl Zones {
 
     /// Makes places what they were, the last one first. No instance is in them.
     pub(crate) fn leave(&self, entered: Vec<Entered>) {
-        for Entered { place, described, state } in entered.into_iter().rev() {
+        for Entered { place, described, state, share } in entered.into_iter().rev() {
             let Some(slot) = self.slots.get(place) else { continue };
             self.machine.rename(place, &described.zone.name);
+            self.set_share(place, share);
             slot.describe(described);
             slot.set_state(state);
         }
@@ -71,9 +73,18 @@ impl Zones {
         check_module(&bytes).map_err(invalid)?;
         let zone = Zone { is_place: true, starts: false, ..zone.clone() };
         self.machine.rename(place, &zone.name);
+        self.set_share(place, zone.share);
         let described = slot.describe(Arc::new(Described { zone, module: Some(bytes) }));
         slot.set_state(State::Absent);
-        Ok(Entered { place, described, state: known.state })
+        Ok(Entered { place, described, state: known.state, share: known.share })
+    }
+
+    /// Gives a zone a share; at once, so it is to be the last of what can fail.
+    pub(crate) fn set_share(&self, place: usize, share: u32) {
+        let Some(slot) = self.slots.get(place) else { return };
+        if core::mem::replace(&mut slot.inner.lock().known.share, share) != share {
+            self.machine.set_share(place, share);
+        }
     }
 
     /// Names differ, also from those that places have for themselves.
@@ -114,6 +125,7 @@ fn check(slot: &Slot, zone: &Zone) -> Result<(), String> {
         () if zone.memory_bytes == 0 || !zone.memory_bytes.is_multiple_of(LOT_BYTES) => {
             Err(alloc::format!("memory comes in lots of {LOT_BYTES} bytes, not {}", zone.memory_bytes))
         }
+        () if !SHARES.contains(&zone.share) => Err("a share is 1 to 1000000".into()),
         () if !PATIENCE_MS.contains(&zone.patience_ms) => Err("patience is 100 ms to 1 h".into()),
         () if zone.disks.iter().enumerate().any(is_served_twice) => Err("a disk is named twice".into()),
         () if !zone.lends_to.is_empty() => Err("a zone that comes lends to none".into()),

@@ -61,6 +61,8 @@ pub trait Instances: Sync + 'static {
     fn run_lots(&self, zone: usize, module: Option<&[u8]>) -> u32;
     /// A place has another zone, or none: its name on the bill.
     fn rename(&self, zone: usize, name: &str);
+    /// Gives the zone's activity a share, which holds at all gates.
+    fn set_share(&self, zone: usize, share: u32);
     /// Returns true if a lot has what another one left there than the zone that gets it; for no zone, what anybody left.
     fn is_dirty(&self, lot: u64, zone: Option<usize>) -> bool;
     /// Clears a lot in which nobody lives. It takes less than a millisecond.

@@ -11,7 +11,7 @@
 use crate::slot::Known;
 use alloc::string::String;
 use alloc::vec::Vec;
-use gyre_contract::zones::{Command, DeviceAddress, LOT_BYTES, Part, Refusal, State, Zone};
+use gyre_contract::zones::{Command, DeviceAddress, LOT_BYTES, Part, Refusal, SHARES, State, Zone};
 use gyre_machine::PciAddress;
 
 /// Longest grace time or deadline, ms.
@@ -40,6 +40,7 @@ pub(crate) struct Aim {
     pub(crate) lots: u32,
     pub(crate) devices: Vec<PciAddress>,
     pub(crate) parent: Option<usize>,
+    pub(crate) share: u32,
     pub(crate) grace_ms: u32,
     pub(crate) deadline_ms: u32,
 }
@@ -137,6 +138,7 @@ impl<'a> Figure<'a> {
             lots: u32::try_from(known.parts.lot_count()).unwrap_or(u32::MAX),
             devices: known.parts.devices.clone(),
             parent: known.parent,
+            share: known.share,
             grace_ms: 0,
             deadline_ms: DEADLINE_MS,
         };
@@ -182,6 +184,19 @@ impl<'a> Figure<'a> {
             return Err(invalid(alloc::format!("memory comes in lots of {LOT_BYTES} bytes, not {bytes}")));
         }
         self.aim.lots = u32::try_from(lots).map_err(|_| invalid("there is no machine of this size".into()))?;
+        Ok(())
+    }
+
+    fn set_share(&mut self, share: Option<u32>) -> Result<(), Refusal> {
+        if self.known.state == State::Vacant {
+            return Err(self.wrong_state());
+        }
+        let share = share.unwrap_or(self.aim.share);
+        if !SHARES.contains(&share) {
+            let (least, most) = SHARES.into_inner();
+            return Err(invalid(alloc::format!("zone {} may have a share of {least} to {most}", self.zone.name)));
+        }
+        self.aim.share = share;
         Ok(())
     }
 
@@ -253,8 +268,10 @@ impl<'a> Picture<'a> {
             Command::Create { zone, cores, memory_bytes } => self.figure(zone)?.create(*cores, *memory_bytes),
             Command::Destroy { zone, grace_ms } => self.figure(zone)?.destroy(*grace_ms),
             Command::Restart { zone, grace_ms } => self.figure(zone)?.restart(*grace_ms),
-            Command::Set { zone, cores, memory_bytes, deadline_ms } => {
+            Command::Set { zone, share, cores: None, memory_bytes: None, .. } => self.figure(zone)?.set_share(*share),
+            Command::Set { zone, share, cores, memory_bytes, deadline_ms } => {
                 let figure = self.movable(zone)?;
+                figure.set_share(*share)?;
                 cores.map_or(Ok(()), |cores| figure.set_cores(u32::from(cores)))?;
                 memory_bytes.map_or(Ok(()), |bytes| figure.set_memory(bytes))?;
                 figure.aim.deadline_ms = (*deadline_ms).min(PATIENCE_MS_MAX);

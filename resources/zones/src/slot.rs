@@ -30,6 +30,8 @@ pub(crate) struct Known {
     pub(crate) parts: Parts,
     /// The zone that manages it.
     pub(crate) parent: Option<usize>,
+    /// Its share of the supervisor's resources.
+    pub(crate) share: u32,
     /// Of its parts, those that others have lent it: at most one debt for each lender.
     pub(crate) borrowed: Vec<Debt>,
 }
@@ -159,7 +161,7 @@ impl Slot {
         let state = if zone.is_place { State::Vacant } else { State::Absent };
         let described = SpinLock::new(Arc::new(Described { zone: zone.clone(), module: None }));
         let inner = Inner {
-            known: Known { state, parts: Parts::default(), parent: None, borrowed: Vec::new() },
+            known: Known { state, parts: Parts::default(), parent: None, share: zone.share, borrowed: Vec::new() },
             presence: Presence::Gone,
             signs: Signs::new(0),
             backoff: Backoff::default(),

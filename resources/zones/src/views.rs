@@ -86,6 +86,7 @@ impl Zones {
             own: inner.own.map(own),
             borrowed: inner.known.borrowed.iter().map(|debt| self.borrowed(debt)).collect(),
             instance_cycles: small(held.core_cycles.saturating_sub(inner.lease_begun)),
+            share: inner.known.share,
         })
     }
 
@@ -175,6 +176,10 @@ impl Zones {
             let (from, to) = (of(before.parent), of(after.parent));
             all.push(Adjustment { deed: Deed::Adopt, parts: Parts::default(), from, to });
         }
+        if before.share != after.share {
+            let to = alloc::format!("share {}", after.share);
+            all.push(Adjustment { deed: Deed::Share, parts: Parts::default(), from: self.name_of(place), to });
+        }
         all
     }
 
@@ -255,6 +260,9 @@ fn refused(command: &Command) -> Adjustment {
         Command::Describe { zone, .. } => (Deed::Create, "free".into(), zone.name.clone()),
         Command::Create { zone, .. } => (Deed::Create, "free".into(), zone.clone()),
         Command::Destroy { zone, .. } | Command::Restart { zone, .. } => (Deed::Destroy, zone.clone(), "free".into()),
+        Command::Set { zone, share: Some(share), cores: None, memory_bytes: None, .. } => {
+            (Deed::Share, zone.clone(), alloc::format!("share {share}"))
+        }
         Command::Set { zone, .. } | Command::Attach { zone, .. } => (Deed::Give, "free".into(), zone.clone()),
         Command::Detach { zone, .. } => (Deed::Take, zone.clone(), "free".into()),
         Command::Lend { from, to, .. } => (Deed::Lend, from.clone(), to.clone()),

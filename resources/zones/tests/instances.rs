@@ -95,6 +95,8 @@ impl Machine {
 impl Instances for Machine {
     fn rename(&self, _zone: usize, _name: &str) {}
 
+    fn set_share(&self, _zone: usize, _share: u32) {}
+
     fn run_lots(&self, _zone: usize, _module: Option<&[u8]>) -> u32 {
         4
     }
@@ -429,6 +431,7 @@ fn described() -> &'static [Zone] {
         starts: true,
         may_create: false,
         patience_ms: 60,
+        share: 1,
         links: (1..=ZONES as u16).collect(),
         disks: Vec::new(),
         lends_to: Vec::new(),
@@ -445,7 +448,11 @@ fn command(random: &mut Random) -> Command {
         3 => Command::Restart { zone, grace_ms: random.below(2) as u32 * 40 },
         4 => Command::Attach { zone, device: device(random.below(DEVICES)) },
         5 => Command::Detach { zone, device: device(random.below(DEVICES)), deadline_ms: 30 },
-        _ => Command::Set { zone, cores: None, memory_bytes: Some((8 + random.below(4)) * LOT_BYTES), deadline_ms: 30 },
+        _ => {
+            let more = random.below(4);
+            let (share, memory_bytes) = (Some(1 + more as u32), Some((8 + more) * LOT_BYTES));
+            Command::Set { zone, share, cores: None, memory_bytes, deadline_ms: 30 }
+        }
     }
 }
 

@@ -107,6 +107,7 @@ impl raw::Zone {
             may_create: false,
             lends_to: vec![],
             patience: None,
+            share: None,
             links: None,
             disks: None,
             network: None,

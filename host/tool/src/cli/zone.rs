@@ -192,11 +192,11 @@ pub enum ZoneChange {
         #[arg(long, value_name = "ZONE", conflicts_with = "grace")]
         by: Option<String>,
     },
-    /// Change how much a running zone holds: `set NAME [cores N] [memory SIZE]`
+    /// Change how much a running zone holds, or the share of one: `set NAME [cores N] [memory SIZE] [share N]`
     Set {
         /// The zone
         name: String,
-        /// Keys and values in turn: cores N, memory SIZE
+        /// Keys and values in turn: cores N, memory SIZE, share N
         #[arg(required = true, num_args = 2.., value_name = "KEY VALUE")]
         pairs: Vec<String>,
         /// How it is done.

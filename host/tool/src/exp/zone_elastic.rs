@@ -239,7 +239,7 @@ fn log(agent: &Agent, from: u64) -> Result<Vec<Record>> {
 }
 
 fn size(cores: Option<u16>, memory_bytes: Option<u64>) -> Command {
-    Command::Set { zone: SERVICE.into(), cores, memory_bytes, deadline_ms: DEADLINE_MS }
+    Command::Set { zone: SERVICE.into(), share: None, cores, memory_bytes, deadline_ms: DEADLINE_MS }
 }
 
 /// Times of a change of size, ms, in order of size. The card is the guest's.

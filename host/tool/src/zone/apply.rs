@@ -161,6 +161,11 @@ fn difference(wanted: &[Zone], zones: &Zones, deadline_ms: u32) -> Vec<Command> 
             (Some(zone), true) => resize(zone, view, deadline_ms, &mut given_back, &mut taken),
             (None, false) => {}
         }
+        if let Some(zone) = wanted.iter().find(|zone| zone.name == view.name && zone.share != view.share) {
+            let share = Some(zone.share);
+            let zone = zone.name.clone();
+            taken.push(Command::Set { zone, share, cores: None, memory_bytes: None, deadline_ms });
+        }
     }
     given_back.into_iter().chain(taken).collect()
 }
@@ -170,6 +175,7 @@ fn resize(zone: &Zone, view: &View, deadline_ms: u32, given_back: &mut Vec<Comma
     let (cores, bytes) = (view.holds.cores.len() as u64, view.holds.memory_bytes);
     let set = |cores: Option<u16>, memory_bytes: Option<u64>| Command::Set {
         zone: zone.name.clone(),
+        share: None,
         cores,
         memory_bytes,
         deadline_ms,
@@ -208,12 +214,13 @@ fn line(command: &Command, zones: &Zones) -> String {
         }
         Command::Destroy { zone, .. } => format!("- destroy {zone}"),
         Command::Restart { zone, .. } => format!("~ restart {zone}"),
-        Command::Set { zone, cores, memory_bytes, .. } => {
+        Command::Set { zone, share, cores, memory_bytes, .. } => {
             let view = zones.zones.iter().find(|view| view.name == *zone);
             let had = view.map_or((0, 0), |view| (view.holds.cores.len() as u64, view.holds.memory_bytes));
             let cores = cores.map(|cores| format!("{} -> {}", words::cores(had.0), words::cores(cores.into())));
             let memory = memory_bytes.map(|bytes| format!("{} -> {}", show_bytes(had.1), show_bytes(bytes)));
-            let parts: Vec<String> = cores.into_iter().chain(memory).collect();
+            let share = share.map(|to| format!("share {} -> {to}", view.map_or(0, |view| view.share)));
+            let parts: Vec<String> = cores.into_iter().chain(memory).chain(share).collect();
             format!("~ set {zone}: {}", parts.join(", "))
         }
         Command::Attach { zone, device } => format!("+ attach {device} to {zone}"),
@@ -245,6 +252,7 @@ mod tests {
             starts: true,
             may_create: false,
             patience_ms: 1000,
+            share: 1,
             links: vec![],
             disks: vec![],
             lends_to: vec![],
@@ -312,6 +320,15 @@ mod tests {
         zones.zones.push(view("first", State::Running, &[3], 64));
         keep_places(&mut first, &described, &started, &zones);
         assert_eq!(first.devices, zones.zones[2].holds.devices);
+    }
+
+    #[test]
+    fn shares_follow_the_file_whether_a_zone_runs_or_not() {
+        let mut zones = zones();
+        zones.zones.iter_mut().for_each(|view| view.share = 1);
+        let [mut search, mut batch] = [wanted("search", 2, 256), wanted("batch", 1, 128)];
+        (search.share, batch.share, batch.starts) = (3, 4, false);
+        assert_eq!(lines(&[search, batch], &zones), ["~ set search: share 1 -> 3", "~ set batch: share 1 -> 4"]);
     }
 
     #[test]

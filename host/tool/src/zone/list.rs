@@ -24,8 +24,19 @@ pub fn list(agent: &Agent, form: Form) -> Result<ExitCode> {
 }
 
 fn table(zones: &Zones) -> String {
-    let head =
-        ["zone", "state", "core ids", "memory", "devices", "protection", "restart", "up for", "crashes", "parent"];
+    let head = [
+        "zone",
+        "state",
+        "core ids",
+        "memory",
+        "devices",
+        "protection",
+        "restart",
+        "share",
+        "up for",
+        "crashes",
+        "parent",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.push(bare(SUPERVISOR, "running", &zones.supervisor));
     rows.extend(zones.zones.iter().map(row));
@@ -65,7 +76,7 @@ fn row(zone: &View) -> Vec<String> {
     let rules = [words::protection(zone.protection).to_owned(), words::restart(zone.restart).to_owned()];
     let uptime = if runs { format!("{:.1} s", zone.uptime_ns as f64 / 1e9) } else { "-".into() };
     let parent = zone.parent.clone().unwrap_or_else(|| SUPERVISOR.into());
-    let last = vec![uptime, zone.crashed.to_string(), parent];
+    let last = vec![zone.share.to_string(), uptime, zone.crashed.to_string(), parent];
     [first, held(&zone.holds), rules.to_vec(), last].concat()
 }
 

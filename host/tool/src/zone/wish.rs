@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gyre_contract::{
     bounds::CORES_MAX,
-    zones::{Command, LOT_BYTES, Wish, WishDeed},
+    zones::{Command, LOT_BYTES, SHARES, Wish, WishDeed},
 };
 use gyre_machine_file::{closest, units};
 
@@ -16,6 +16,8 @@ use crate::{
 };
 
 const KEYS: [&str; 2] = ["cores", "memory"];
+/// A key of a change that takes and gives no parts.
+const SHARE: &str = "share";
 
 /// Parts that keys and values name.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,8 +39,11 @@ pub fn command(wish: &ZoneChange) -> Result<Command> {
         ZoneChange::Destroy { name, grace, .. } => Command::Destroy { zone: name.clone(), grace_ms: ms(*grace) },
         ZoneChange::Restart { name, grace, .. } => Command::Restart { zone: name.clone(), grace_ms: ms(*grace) },
         ZoneChange::Set { name, pairs, changing } => {
-            let Sizes { cores, memory_bytes } = sizes(pairs)?;
-            Command::Set { zone: name.clone(), cores, memory_bytes, deadline_ms: ms(changing.deadline) }
+            let (shares, others): (Vec<_>, Vec<_>) =
+                pairs.chunks(2).partition(|pair| pair.first().is_some_and(|key| key == SHARE));
+            let share = shares.last().map(|pair| share(pair)).transpose()?;
+            let Sizes { cores, memory_bytes } = sizes(&others.concat())?;
+            Command::Set { zone: name.clone(), share, cores, memory_bytes, deadline_ms: ms(changing.deadline) }
         }
         ZoneChange::Attach { name, device } => Command::Attach { zone: name.clone(), device: *device },
         ZoneChange::Detach { name, device, changing } => {
@@ -100,10 +105,15 @@ fn sizes(words: &[String]) -> Result<Sizes> {
     Ok(sizes)
 }
 
+fn share(pair: &[String]) -> Result<u32> {
+    let value = pair.get(1).and_then(|value| value.parse().ok()).filter(|share| SHARES.contains(share));
+    value.ok_or_else(|| Failure::with_help("`share` has no value that makes sense", "give a number from 1 to 1000000"))
+}
+
 fn unknown(key: &str) -> Failure {
     let help = match closest(key, KEYS) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => "there is: cores N, memory SIZE".into(),
+        None => "there is: cores N, memory SIZE; and share N for set".into(),
     };
     Failure::with_help(format!("a zone has no `{key}`"), help)
 }
@@ -129,6 +139,7 @@ fn memory(value: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli;
 
     fn words(text: &[&str]) -> Vec<String> {
         text.iter().map(|word| (*word).to_owned()).collect()
@@ -154,6 +165,21 @@ mod tests {
         assert!(told(&["memory", "lots"]).contains("expected a size"));
         assert!(told(&["memory", "0 MiB"]).contains("lots of"));
         assert!(told(&["memory", "512"]).contains("has no unit"));
+    }
+
+    #[test]
+    fn a_share_is_set_beside_sizes_or_alone_and_nowhere_else() {
+        let changing = cli::Changing { deadline: Duration::from_secs(1) };
+        let set = |text: &[&str]| command(&ZoneChange::Set { name: "a".into(), pairs: words(text), changing });
+        let read = |text: &[&str]| match set(text).unwrap() {
+            Command::Set { share, cores, .. } => (share, cores),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((read(&["share", "3"]), read(&["cores", "2", "share", "9"])), ((Some(3), None), (Some(9), Some(2))));
+        for wrong in [&["share"][..], &["share", "0"], &["share", "1000001"], &["share", "much"]] {
+            assert!(set(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(told(&["share", "3"]).contains("has no `share`"), "a loan has none");
     }
 
     #[test]

@@ -183,6 +183,7 @@ fn deed(deed: Deed) -> &'static str {
         Deed::Take => "take",
         Deed::Lend => "lend",
         Deed::Adopt => "adopt",
+        Deed::Share => "share",
     }
 }
 

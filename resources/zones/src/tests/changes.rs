@@ -1,7 +1,7 @@
 //! Changes by the owner: all or nothing.
 
 use super::fake::{STAND_MS, Temper};
-use super::world::{NAMES, World, create, create_with, destroy, device, lend, ms_now, restart, set};
+use super::world::{NAMES, World, create, create_with, destroy, device, lend, ms_now, restart, set, share};
 use crate::plan::contract;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,6 +30,29 @@ fn a_zone_is_created_grows_shrinks_and_gives_all_back() {
         let parts = (record.from.as_str(), record.to.as_str(), record.cores.len(), record.memory_bytes);
         assert_eq!(parts, ("free", "search", 2, 14 * LOT_BYTES));
         assert!(record.took_ns > 0 && record.by == "owner");
+    });
+}
+
+#[test]
+fn a_zone_gets_another_share_whether_it_runs_or_not_with_its_change_or_not_at_all() {
+    let world = World::new(|_| {});
+    block_on(async {
+        let given = || world.fake.state.lock().shares.get(&0).copied();
+        assert_eq!((world.view(0).await.share, given()), (1, None), "as it was made");
+        assert_eq!(world.change(&[share(0, 5)]).await, Ok(()));
+        assert_eq!((world.view(0).await.share, given()), (5, Some(5)));
+        world.change(&[create(0), share(0, 7)]).await.unwrap();
+        assert_eq!((world.view(0).await.share, given()), (7, Some(7)));
+        assert!(world.change(&[share(0, 9), create_with(2, 1, 400)]).await.is_err());
+        for wrong in [0, 1_000_001] {
+            assert!(matches!(world.change(&[share(0, wrong)]).await, Err(Refusal::Invalid { .. })));
+        }
+        assert_eq!((world.view(0).await.share, given()), (7, Some(7)), "refused ones change nothing");
+        world.change(&[destroy(0, 1_000)]).await.unwrap();
+        assert_eq!(world.view(0).await.share, 7, "it is the zone's, not the instance's");
+        let record = world.log().await.remove(0);
+        assert_eq!((record.deed, record.from.as_str(), record.to.as_str()), (Deed::Share, "search", "share 5"));
+        world.check().await;
     });
 }
 

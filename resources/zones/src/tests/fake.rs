@@ -98,6 +98,7 @@ pub(super) struct State {
     pub(super) casts: Vec<Vec<usize>>,
     /// Names that places got on the bill.
     pub(super) names: BTreeMap<usize, String>,
+    pub(super) shares: BTreeMap<usize, u32>,
     /// The module of the last instance that was made, if it came while the machine ran.
     pub(super) module: Option<Vec<u8>>,
     /// The times that the supervisor still gets memory for something; nothing if it always does.
@@ -392,6 +393,10 @@ impl Wires for Fake {
 impl Instances for Fake {
     fn rename(&self, zone: usize, name: &str) {
         self.state.lock().names.insert(zone, name.to_string());
+    }
+
+    fn set_share(&self, zone: usize, share: u32) {
+        self.state.lock().shares.insert(zone, share);
     }
 
     fn run_lots(&self, _zone: usize, _module: Option<&[u8]>) -> u32 {

@@ -15,6 +15,7 @@ fn zone(name: &str) -> Zone {
         starts: false,
         may_create: false,
         patience_ms: 1,
+        share: 1,
         links: Vec::new(),
         disks: Vec::new(),
         lends_to: Vec::new(),
@@ -25,7 +26,13 @@ fn zone(name: &str) -> Zone {
 fn known(state: State, cores: u32) -> Known {
     let lots = alloc::vec![Lots { first: 256, count: 4 }];
     let parts = Parts { cores: (1..=cores).collect(), lots, ..Parts::default() };
-    Known { state, parts: if cores == 0 { Parts::default() } else { parts }, parent: None, borrowed: Vec::new() }
+    Known {
+        state,
+        parts: if cores == 0 { Parts::default() } else { parts },
+        parent: None,
+        share: 1,
+        borrowed: Vec::new(),
+    }
 }
 
 fn course(state: State, cores: u32, commands: &[Command]) -> Result<Course, Refusal> {
@@ -62,7 +69,7 @@ fn commands_follow_each_other_over_the_picture() {
 
 #[test]
 fn sizes_that_make_no_sense_are_refused() {
-    let set = |cores, memory_bytes| Command::Set { zone: "a".into(), cores, memory_bytes, deadline_ms: 0 };
+    let set = |cores, memory_bytes| Command::Set { zone: "a".into(), share: None, cores, memory_bytes, deadline_ms: 0 };
     for wrong in [
         set(Some(0), None),
         set(Some(3), None),

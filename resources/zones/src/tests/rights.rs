@@ -13,7 +13,7 @@ use gyre_interface::leases::{Lots, Parts};
 fn refused(commands: &[Command]) -> Option<alloc::string::String> {
     let mut zones: Vec<_> = ["a", "b", "c", "d"].map(zone).into();
     zones[1].lends_to = vec![0];
-    let known = |parent, borrowed| Known { state: State::Running, parts: Parts::default(), parent, borrowed };
+    let known = |parent, borrowed| Known { state: State::Running, parts: Parts::default(), parent, share: 1, borrowed };
     let parts = Parts { cores: vec![9], lots: vec![Lots { first: 4, count: 2 }], ..Parts::default() };
     let all = [
         known(None, vec![Debt { from: 1, parts }]),
@@ -62,7 +62,7 @@ fn a_zone_orders_nothing_else() {
         destroy("nobody"),
         Command::Adopt { child: "b".into(), parent: Some("a".into()) },
         Command::Create { zone: "d".into(), cores: None, memory_bytes: None },
-        Command::Set { zone: zone(), cores: Some(1), memory_bytes: None, deadline_ms: 1 },
+        Command::Set { zone: zone(), share: None, cores: Some(1), memory_bytes: None, deadline_ms: 1 },
         Command::Attach { zone: zone(), device },
         Command::Detach { zone: zone(), device, deadline_ms: 1 },
     ] {

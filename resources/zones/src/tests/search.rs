@@ -46,6 +46,11 @@ fn cores(input: &mut Input<'_>) -> u16 {
     if input.hits(6) { input.number() as u16 } else { input.below(6) as u16 }
 }
 
+/// A share: one of a few, or anything.
+fn shares(input: &mut Input<'_>) -> u32 {
+    if input.hits(6) { input.number() as u32 } else { 1 + input.below(6) as u32 }
+}
+
 fn some<T>(input: &mut Input<'_>, value: fn(&mut Input<'_>) -> T) -> Option<T> {
     (!input.hits(3)).then(|| value(input))
 }
@@ -56,9 +61,13 @@ fn command(input: &mut Input<'_>) -> Command {
         0 | 1 => Command::Create { zone, cores: some(input, cores), memory_bytes: some(input, memory) },
         2 => Command::Destroy { zone, grace_ms: ms(input) },
         3 => Command::Restart { zone, grace_ms: ms(input) },
-        4 | 5 => {
-            Command::Set { zone, cores: some(input, cores), memory_bytes: some(input, memory), deadline_ms: ms(input) }
-        }
+        4 | 5 => Command::Set {
+            zone,
+            share: some(input, shares),
+            cores: some(input, cores),
+            memory_bytes: some(input, memory),
+            deadline_ms: ms(input),
+        },
         6 => Command::Attach { zone, device: contract(device(3 + input.below(4) as u8)) },
         7 => Command::Detach { zone, device: contract(device(3 + input.below(4) as u8)), deadline_ms: ms(input) },
         8 => {

@@ -43,6 +43,7 @@ pub(crate) fn zone(name: &str) -> Zone {
         starts: false,
         may_create: false,
         patience_ms: 200,
+        share: 1,
         links: Vec::new(),
         disks: Vec::new(),
         lends_to: Vec::new(),
@@ -163,7 +164,11 @@ pub(super) fn restart(zone: usize, grace_ms: u32) -> Command {
 
 pub(super) fn set(zone: usize, cores: Option<u16>, lots: Option<u64>) -> Command {
     let memory_bytes = lots.map(|lots| lots * LOT_BYTES);
-    Command::Set { zone: NAMES[zone].into(), cores, memory_bytes, deadline_ms: 500 }
+    Command::Set { zone: NAMES[zone].into(), share: None, cores, memory_bytes, deadline_ms: 500 }
+}
+
+pub(super) fn share(zone: usize, share: u32) -> Command {
+    Command::Set { zone: NAMES[zone].into(), share: Some(share), cores: None, memory_bytes: None, deadline_ms: 0 }
 }
 
 pub(super) fn lend(from: usize, to: usize, cores: u16, lots: u64) -> Command {

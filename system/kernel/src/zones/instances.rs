@@ -13,7 +13,7 @@ use crate::base::Base;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, Ordering};
-use gyre_account::ActivityId;
+use gyre_account::{ActivityId, ActivityParams};
 use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::{Cause, LOT_BYTES};
 use gyre_interface::leases::{Lots, ZONES_MAX};
@@ -121,6 +121,14 @@ impl Instances for Machine {
     fn rename(&self, zone: usize, name: &str) {
         if let Some(activity) = self.payers.get(zone) {
             self.base.engine.accounts().activities.rename(*activity, name);
+        }
+    }
+
+    fn set_share(&self, zone: usize, share: u32) {
+        let Some(activity) = self.payers.get(zone) else { return };
+        let now = self.base.engine.accounts().activities.params(*activity);
+        if let Err(error) = self.base.engine.set_activity_params(*activity, ActivityParams { weight: share, ..now }) {
+            log::error!("the share of zone {zone} cannot be {share}: {error:?}");
         }
     }
 

@@ -33,7 +33,7 @@ use gyre_assembly::grid::id;
 use gyre_contract::catalogue::Resource;
 use gyre_contract::leased::{self, PoolCore};
 use gyre_contract::monitor::{Handling, Snapshot};
-use gyre_contract::zones::{Holding, LOT_BYTES};
+use gyre_contract::zones::{Holding, LOT_BYTES, Zone};
 use gyre_engine::NoticeRoute;
 use gyre_interface::leases::{Holder, Lots, Parts, leases};
 use gyre_interface::zones::zones;
@@ -63,8 +63,9 @@ pub struct Supervised {
 /// A sentence for the console: there is no room for them.
 pub fn payers(base: &Base) -> Result<&'static [ActivityId], &'static str> {
     let accounts = &base.engine.accounts().activities;
-    let create = |name: &str| accounts.create(None, name, ActivityParams::default());
-    let activities: Result<Vec<ActivityId>, _> = base.machine.zones.iter().map(|zone| create(&zone.name)).collect();
+    let params = |zone: &Zone| ActivityParams { weight: zone.share, ..ActivityParams::default() };
+    let create = |zone: &Zone| accounts.create(None, &zone.name, params(zone));
+    let activities: Result<Vec<ActivityId>, _> = base.machine.zones.iter().map(create).collect();
     Ok(activities.map_err(|_| "the tree of activities has no room for the zones")?.leak())
 }
 
