@@ -2,6 +2,7 @@
 
 pub(crate) mod deadlines;
 pub(crate) mod hand_over;
+mod kernel_deadlines;
 pub(crate) mod overrun;
 pub(crate) mod policies;
 pub(crate) mod ticks;

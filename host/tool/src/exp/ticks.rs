@@ -52,7 +52,8 @@ fn counts(rig: &Rig, name: &str, on: Kernel) -> Result<BTreeMap<String, u64>> {
 fn both(rig: &Rig, report: Report, name: &str, figure: fn(&str, u64) -> Option<Figure>) -> Result<Report> {
     let mut report = report;
     let theirs = counts(rig, name, Kernel::Linux)?;
-    for (what, ours) in counts(rig, name, Kernel::Gyre)? {
+    let ours = counts(rig, name, Kernel::Gyre)?;
+    for (what, ours) in ours.iter().map(|(what, ours)| (what.clone(), *ours)) {
         let beside = theirs.get(&what).copied();
         let figure = figure(&what, ours);
         report.figures.extend(figure.map(|figure| match beside {
@@ -60,8 +61,18 @@ fn both(rig: &Rig, report: Report, name: &str, figure: fn(&str, u64) -> Option<F
             None => figure,
         }));
     }
+    report.figures.extend(theirs.iter().filter_map(|(what, theirs)| beside_kernel(what, *theirs, &ours)));
     report.notes.push("One core, -icount shift=0; on Linux the same program by signals and futexes.".into());
     Ok(report)
+}
+
+/// Deadlines of a program's own beside those of the kernel, which Linux alone has.
+fn beside_kernel(what: &str, theirs: u64, ours: &BTreeMap<String, u64>) -> Option<Figure> {
+    let rate = what.strip_prefix("kernel-")?;
+    let ours = *ours.get(&format!("edf-{rate}"))?;
+    let name = format!("earliest deadline first beside SCHED_DEADLINE, late of {rate} frames/s");
+    let figure = Figure::new(name, ours as f64 / 10.0, 1, "%").linux(theirs as f64 / 10.0);
+    Some(figure.goal("<= Linux".to_owned(), ours <= theirs))
 }
 
 /// Figures of frames are thousandths and shown as percent; intervals are shown in microseconds.
@@ -123,5 +134,9 @@ mod tests {
             (Some(true), Some(false), Some(false))
         );
         assert!(tick("x", 1).is_none() && deadline("x", 1).is_none());
+        let ours = [("edf-60".to_owned(), 4)].into_iter().collect();
+        let is_met = |what, theirs| beside_kernel(what, theirs, &ours).map(|figure| figure.is_met);
+        assert_eq!((is_met("kernel-60", 4), is_met("kernel-60", 3)), (Some(Some(true)), Some(Some(false))));
+        assert_eq!((is_met("kernel-30", 4), is_met("edf-60", 4)), (None, None));
     }
 }
