@@ -15,6 +15,7 @@ pub fn zones(runs: &[bool; 2]) -> Zones {
             "protection": "pages",
             "restart": "never",
             "parent": null,
+            "share": 1,
             "created": u32::from(*runs),
             "crashed": 0,
             "start_ns": 90_000_000,
