@@ -84,13 +84,17 @@ pub fn files(root: &Root) -> Result<()> {
 }
 
 /// Makes the loader's cache, as the script of libc-bin would.
-pub fn loader_cache(root: &Root) {
+///
+/// # Errors
+/// If the cache that `ldconfig` makes for itself cannot be removed: it has numbers of the host's inodes, which differ each time.
+pub fn loader_cache(root: &Root) -> Result<()> {
     // Without the cache the loader still searches Debian's folders. Only root can make this folder the root of ldconfig: it would follow the host's links.
     if let Ok(mut ldconfig) = command::program("ldconfig")
         && nix::unistd::geteuid().is_root()
     {
         let _ = command::output(ldconfig.arg("-r").arg(root.path()));
     }
+    root.remove(Path::new("var/cache/ldconfig/aux-cache"))
 }
 
 /// Links the tools of busybox, if it is there and no package brought the real tool.

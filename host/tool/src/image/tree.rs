@@ -50,7 +50,7 @@ pub fn fill(project: &Project, root: &Root, image: &Image, step: &Step) -> Resul
     }
     system_files::files(root)?;
     if image.scripts == Scripts::Left {
-        system_files::loader_cache(root);
+        system_files::loader_cache(root)?;
     }
     own_files(root, image, step)
 }
