@@ -214,6 +214,6 @@ int main(int count, char **arguments) {
     those_that_wait();
     if (count < 2 || strcmp(arguments[1], "here") != 0) waits_under_another_mask();
     a_fault_that_its_handler_mends();
-    done("held signals");
+    done("held_signals");
     return 0;
 }

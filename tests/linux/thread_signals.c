@@ -195,6 +195,6 @@ int main(int count, char **arguments) {
     all_change_their_user();
     if (strcmp(part, "waits") != 0) one_that_waits_in_a_call_ends_it_and_others_wait_on();
     if (!*part) one_that_computes_is_interrupted();
-    done("thread signals");
+    done("thread_signals");
     return 0;
 }
