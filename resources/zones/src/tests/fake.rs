@@ -21,7 +21,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use gyre_contract::last_words::LastWords;
 use gyre_contract::zones::Cause;
-use gyre_interface::leases::Lots;
+use gyre_interface::leases::{Lots, Parts};
 use gyre_interface::zone_messages::{Figures, FromZone, LinkOffer, Reason, ToZone, ZoneName};
 use gyre_line::{Full, Message};
 use gyre_machine::{PciAddress, ZoneLife};
@@ -89,6 +89,8 @@ pub(super) struct State {
     pub(super) zones: Vec<Zone>,
     /// Cores that do not answer to INIT.
     pub(super) stubborn_cores: Vec<u32>,
+    /// Cores and devices that do not obey when their instance is put down, with the lots that they reach.
+    pub(super) lost: Vec<Parts>,
     /// Devices that do not reset.
     pub(super) stubborn_devices: Vec<PciAddress>,
     pub(super) prepared: u32,
@@ -413,6 +415,8 @@ impl Instances for Fake {
         let mut state = self.state.lock();
         state.prepared += 1;
         state.module = plan.module.map(<[u8]>::to_vec);
+        let reaches = |one: &Parts| one.without(plan.parts) != *one;
+        assert!(!state.lost.iter().any(reaches), "what does not obey reaches a new instance");
         let zone = &mut state.zones[plan.zone];
         assert!(zone.running.is_empty(), "an instance is written over one that runs");
         assert!(plan.parts.lots[0].count >= 4, "the image lies in one run");
@@ -428,10 +432,15 @@ impl Instances for Fake {
     }
 
     fn release(&self, zone: usize) {
-        self.on(zone, |zone| {
-            let (temper, last_words) = (zone.temper, core::mem::take(&mut zone.last_words));
-            *zone = Zone { temper, last_words, running: core::mem::take(&mut zone.running), ..Zone::new() };
-        });
+        let mut state = self.state.lock();
+        let zone = &mut state.zones[zone];
+        let temper = zone.temper;
+        let was = core::mem::replace(zone, Zone { temper, ..Zone::new() });
+        zone.last_words = was.last_words;
+        let devices: Vec<_> = was.devices.into_iter().filter(|one| state.stubborn_devices.contains(one)).collect();
+        if !was.running.is_empty() || !devices.is_empty() {
+            state.lost.push(Parts { cores: was.running, lots: was.lots, devices });
+        }
     }
 
     fn life(&self, zone: usize) -> Life {

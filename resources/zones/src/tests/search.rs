@@ -144,8 +144,11 @@ async fn end(world: &World) {
     }
     world.sleep_ms(LONG_MS).await;
     let made = world.change(&[create_with(0, 1, 16)]).await;
-    let is_lost = matches!(made, Err(Refusal::Lacking { part: Part::Core | Part::Memory, .. })) && was_stubborn;
-    assert!(is_lost || made.is_ok() && world.state(0).await == State::Running, "{made:?}");
+    let is_refused = matches!(
+        made,
+        Err(Refusal::Lacking { part: Part::Core | Part::Memory, .. } | Refusal::Busy { part: Part::Device, .. })
+    );
+    assert!(is_refused && was_stubborn || made.is_ok() && world.state(0).await == State::Running, "{made:?}");
     world.check().await;
 }
 
