@@ -150,6 +150,19 @@ pub struct Broker {
     pub divides: Divides,
     /// Whose the delays of overload controllers are.
     pub overload: Delays,
+    /// Cores that it borrows of another zone, if its own zone shall.
+    pub borrowing: Option<Borrowing>,
+}
+
+/// A zone whose broker borrows cores while a goal of response times is missed, and gives them back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Borrowing {
+    /// The zone that lends.
+    pub lender: String,
+    /// Cores that the zone begins with, and keeps.
+    pub cores: u16,
+    /// Cores that it may have.
+    pub cores_max: u16,
 }
 
 /// Whose the delays of overload controllers are.
@@ -183,6 +196,7 @@ impl Default for Broker {
             answers_min: 300,
             divides: Divides::Cpu,
             overload: Delays::Owners,
+            borrowing: None,
         }
     }
 }
@@ -356,6 +370,24 @@ pub struct Report {
     pub refused: Option<String>,
     /// A line for each tenant.
     pub lines: Vec<Line>,
+    /// The cores of the zone, if its broker borrows some.
+    #[serde(default)]
+    pub cores: Option<Cores>,
+}
+
+/// The cores of a zone that borrows, at the end of a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cores {
+    /// The zone that lends.
+    pub lender: String,
+    /// Cores that it had in the window.
+    pub had: u16,
+    /// Cores that it is to have from now on.
+    pub wanted: u16,
+    /// Why, in words.
+    pub why: String,
+    /// Why the supervisor refused it, if it did.
+    pub refused: Option<String>,
 }
 
 /// One tenant in a window.

@@ -89,6 +89,7 @@ pub(super) fn broker(checker: &mut Checker, raw: &raw::Broker, link: LinkRate) -
             .and_then(|text| checker.name(text, "owner of delays", DELAYS))
             .unwrap_or_default(),
         divides: divides(checker, raw.divides.as_deref().unwrap_or_default(), link),
+        borrowing: None,
     }
 }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod borrowing;
 mod cell_pool;
 mod cells;
 mod check;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    HostTenant, Image, alone, cell_pool, cells,
+    HostTenant, Image, alone, borrowing, cell_pool, cells,
     check::{self, Checker},
     goals::{self, LinkRate},
     memory, policies, promises,
@@ -12,7 +12,7 @@ use super::{
 };
 use gyre_contract::{
     address::Address,
-    boot::{Machine, ResourcePolicy},
+    boot::{Broker, Machine, ResourcePolicy},
 };
 
 /// The tenants, the groups and the size of one instance.
@@ -80,7 +80,10 @@ impl<'a> Part<'a> {
             resources: self.policies(checker),
             activities,
             tenants: all,
-            broker: goals::broker(checker, &self.file.broker, link_rate),
+            broker: Broker {
+                borrowing: borrowing::check(checker, self),
+                ..goals::broker(checker, &self.file.broker, link_rate)
+            },
             zones: vec![],
             cells_bytes: if self.zone.is_none() { cell_pool::pool(checker, self) } else { 0 },
             cells_runtimes: cell_pool::runtimes(checker, self),

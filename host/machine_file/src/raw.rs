@@ -94,6 +94,8 @@ pub(super) struct Zone {
     pub(super) may_create: bool,
     #[serde(default, rename = "lends-to")]
     pub(super) lends_to: Vec<At<String>>,
+    #[serde(rename = "borrows-from")]
+    pub(super) borrows_from: Option<At<String>>,
     pub(super) patience: Option<At<String>>,
     pub(super) share: Option<At<Share>>,
     pub(super) links: Option<Vec<At<String>>>,

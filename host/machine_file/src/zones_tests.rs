@@ -129,6 +129,39 @@ fn a_zone_lends_to_those_that_it_names() {
     }
 }
 
+#[test]
+fn a_zone_borrows_from_one_that_lends_to_it_while_its_service_is_late() {
+    let goal = "ports = [\"8081:80\"]\n[tenant.goal]\np99 = \"200 ms\"";
+    let search = "may-create = true\nborrows-from = \"batch\"";
+    let lends = "lends-to = [\"search\"]";
+    let good = GOOD
+        .replacen("ports = [\"8081:80\"]", goal, 1)
+        .replace("may-create = true", search)
+        .replace("starts = false", lends);
+    let read = read_text(&good).unwrap();
+    let borrowing = |number: usize| read.instances().nth(number).unwrap().machine.broker.borrowing.clone();
+    let (lender, cores, cores_max) = ("batch".to_owned(), 2, 3);
+    assert_eq!(borrowing(1), Some(gyre_contract::goals::Borrowing { lender, cores, cores_max }));
+    assert_eq!((borrowing(0), borrowing(2)), (None, None));
+    let told = |from: &str, to: &str| {
+        let error = read_text(&good.replace(from, to)).unwrap_err();
+        let problem = error.problems().next().unwrap();
+        (problem.message.clone(), problem.help.clone().unwrap_or_default())
+    };
+    assert_eq!(told("= \"batch\"\ndevices", "= \"bach\"\ndevices").1, "did you mean `batch`?");
+    assert_eq!(told("= \"batch\"\ndevices", "= \"search\"\ndevices").0, "zone `search` cannot borrow from `search`");
+    let (message, help) = told(lends, "");
+    assert_eq!(
+        (message.as_str(), help.as_str()),
+        ("zone `batch` does not lend to `search`", "it lends with lends-to = [\"search\"]")
+    );
+    assert!(told("cores-max = 3", "cores-max = 2").1.contains("cores-max = 3"));
+    assert!(told("p99 = \"200 ms\"", "rate = \"5/s\"").0.starts_with("0 tenants of the zone"));
+    let pota = |file: &str| format!("[broker]\npolicy = \"{file}\"\n[image.web]");
+    let warned = |file: &str| read_text(&good.replace("[image.web]", &pota(file))).unwrap().warnings.len();
+    assert_eq!(warned("pota"), warned("threshold") + 1);
+}
+
 fn neighbours(machine: &Machine) -> Vec<(u16, Vec<u8>)> {
     let last = |addresses: &[address::Address]| addresses.iter().map(|one| one[3]).collect();
     machine.neighbours.iter().map(|one| (one.number, last(&one.addresses))).collect()

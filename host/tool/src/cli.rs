@@ -30,7 +30,7 @@ pub use hosted::{Add, Apply, Attach, Cp, Events, Logs, Ls, Page, Prune, Tenant};
 pub use set::{Set, Subject};
 pub use trace::Trace;
 pub use volume::{Volume, VolumeCommand};
-pub use zone::{Band, Changing, Control, Zone, ZoneChange, ZoneCommand};
+pub use zone::{Changing, Control, Zone, ZoneChange, ZoneCommand};
 
 const AFTER: &str = "\
 Exit codes: 0 done · 1 failed · 2 wrong command line · 3 the machine file is wrong · 4 the host lacks something

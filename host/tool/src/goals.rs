@@ -1,11 +1,12 @@
 //! `gyre goals` and `gyre broker`: what tenants are to reach, what is measured, what the broker allocates, and why.
 
 use std::{
+    cmp::Ordering,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use gyre_contract::goals::{BrokerPolicy, BrokerState, BrokerWish, Line, Report, Shown};
+use gyre_contract::goals::{BrokerPolicy, BrokerState, BrokerWish, Cores, Line, Report, Shown};
 
 use crate::{
     agent::Agent,
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Errors
 /// When no machine runs, or it measures no goals.
 pub fn goals(arguments: &cli::Goals) -> Result<ExitCode> {
-    let shown = agent(&arguments.select)?.goals()?;
+    let shown = agent(&arguments.select, arguments.zone.as_deref())?.goals()?;
     show(&shown, arguments.json)
 }
 
@@ -35,7 +36,7 @@ pub fn goals(arguments: &cli::Goals) -> Result<ExitCode> {
 /// # Errors
 /// As [`goals`]; when a goal that is met now would be missed under a new policy; when no window ends in time.
 pub fn broker(arguments: &cli::Broker) -> Result<ExitCode> {
-    let agent = agent(&arguments.select)?;
+    let agent = agent(&arguments.select, arguments.zone.as_deref())?;
     let before = agent.goals()?;
     let dry_run = arguments.dry_run.then_some(true).or(arguments.live.then_some(false));
     // A new policy is followed, unless it is to be only looked at.
@@ -55,8 +56,10 @@ pub fn broker(arguments: &cli::Broker) -> Result<ExitCode> {
     show(&shown, arguments.json)
 }
 
-fn agent(select: &cli::Select) -> Result<Agent> {
-    Ok(Instances::find(&Project::find()?, select.machine.as_deref())?.supervisor())
+/// Returns the agent of a zone, or that of the machine or its supervisor.
+fn agent(select: &cli::Select, zone: Option<&str>) -> Result<Agent> {
+    let instances = Instances::find(&Project::find()?, select.machine.as_deref())?;
+    zone.map_or_else(|| Ok(instances.supervisor()), |zone| instances.of_zone(zone))
 }
 
 /// Waits for a window that ends after now.
@@ -113,6 +116,19 @@ fn text(shown: &Shown) -> String {
     text
 }
 
+/// The cores of a zone that borrows, in words.
+pub fn cores_words(cores: &Cores) -> String {
+    let Cores { lender, had, wanted, why, refused } = cores;
+    let moved = match (wanted.cmp(had), refused) {
+        (Ordering::Equal, _) => "stay".to_owned(),
+        (Ordering::Greater, None) => format!("one more comes from {lender}"),
+        (Ordering::Less, None) => format!("one goes back to {lender}"),
+        (Ordering::Greater, Some(refused)) => format!("none comes from {lender} ({refused})"),
+        (Ordering::Less, Some(refused)) => format!("none goes back to {lender} ({refused})"),
+    };
+    format!("cores of the zone, {had}: {moved}; {why}")
+}
+
 fn window(report: &Report) -> String {
     let Report { policy, window_ms, windows, changes, .. } = report;
     let dry = if report.is_dry_run { ", a dry run that changes nothing" } else { "" };
@@ -135,6 +151,7 @@ fn window(report: &Report) -> String {
     if let Some(refused) = &report.refused {
         text += &format!("the last change was refused: {refused}\n");
     }
+    text += &report.cores.as_ref().map(|cores| format!("{}\n", cores_words(cores))).unwrap_or_default();
     text
 }
 
@@ -196,5 +213,18 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn cores_of_a_zone_are_said_with_what_becomes_of_them() {
+        let cores = |wanted, refused: Option<&str>| {
+            let refused = refused.map(str::to_owned);
+            cores_words(&Cores { lender: "batch".into(), had: 2, wanted, why: "so".into(), refused })
+        };
+        assert_eq!(cores(3, None), "cores of the zone, 2: one more comes from batch; so");
+        assert_eq!(cores(1, None), "cores of the zone, 2: one goes back to batch; so");
+        assert_eq!(cores(2, None), "cores of the zone, 2: stay; so");
+        assert_eq!(cores(3, Some("no")), "cores of the zone, 2: none comes from batch (no); so");
+        assert_eq!(cores(1, Some("no")), "cores of the zone, 2: none goes back to batch (no); so");
     }
 }

@@ -7,14 +7,16 @@
 //! [`forecast`] plays the same broker in virtual time: who would meet its goal under a policy.
 //!
 //! It has no state that must survive: what tenants hold is the machine's, so after a failure the last allocation stays, and the next broker
-//! goes on from there. It allocates shares of the processor among the tenants that hang below no group and are no cell in time, and the
-//! fractions of services among their clients ([`services`]).
+//! goes on from there. It allocates shares of the processor among the tenants that hang below no group and are no cell in time, the
+//! fractions of services among their clients ([`services`]), and cores between its own zone and one that lends some ([`borrow`]).
 //!
 //! Nothing that a tenant does stops it: a heartbeat is a number in a page, and a service is asked and answers, or is left alone.
 #![forbid(unsafe_code)]
 
+pub mod borrow;
 pub mod broker;
 pub mod celled;
+pub mod cores;
 mod delays;
 mod divided;
 pub mod forecast;
@@ -28,6 +30,7 @@ mod policies;
 mod rest;
 pub mod services;
 
+use borrow::Borrower;
 pub use broker::Broker;
 pub use machine::{Machine, Native};
 pub use options::{Options, chosen};
@@ -53,6 +56,7 @@ pub fn run(machine: &dyn Machine, options: &Options) -> io::Result<()> {
     let window = Duration::from_millis(broker.window_ms());
     let pause = window / LOOKS;
     let mut services = Services::default();
+    let mut borrower = Borrower::new(&machine.goals()?, options.policy, window);
     let making = if options.is_dry_run { Making::DryRun } else { Making::Changes };
     let mut next = Instant::now();
     // By the clock, not by pauses: the time of a look does not add up.
@@ -71,6 +75,9 @@ pub fn run(machine: &dyn Machine, options: &Options) -> io::Result<()> {
         let answer = wish.filter(|_| !options.is_dry_run).map(|wish| machine.change(&wish)).transpose()?;
         let mut report = broker.report(answer);
         report.lines.extend(services.decide(report.at_ns, window.as_nanos() as u64, making));
+        if let Some(borrower) = &mut borrower {
+            report.cores = borrower.decide(&machine.goals()?, machine, making);
+        }
         let mut line = serde_json::to_string(&report)?;
         line.push('\n');
         let mut out = io::stdout().lock();

@@ -5,6 +5,7 @@ use std::io;
 use gyre_contract::{
     goals::Goals,
     promise::{Answer, Together},
+    zones::{Wish, WishAnswer},
 };
 use gyre_services::inquiry::Inquiry;
 
@@ -24,6 +25,12 @@ pub trait Machine {
     /// The kernel's error.
     fn change(&self, together: &Together) -> io::Result<Answer>;
 
+    /// Asks the supervisor for cores of another zone, or to take some back; waits until it is done. A refusal is an answer.
+    ///
+    /// # Errors
+    /// `Unsupported` in an instance that is no zone.
+    fn wish(&self, wish: &Wish) -> io::Result<WishAnswer>;
+
     /// Connects to the service of a tenant; waits for nothing.
     ///
     /// # Errors
@@ -42,6 +49,10 @@ impl Machine for Native {
 
     fn change(&self, together: &Together) -> io::Result<Answer> {
         gyre_native::goals::change(together)
+    }
+
+    fn wish(&self, wish: &Wish) -> io::Result<WishAnswer> {
+        gyre_native::zones::wish(wish)
     }
 
     fn service(&self, tenant: &str) -> io::Result<Box<dyn Service>> {

@@ -106,6 +106,7 @@ impl raw::Zone {
             starts: false,
             may_create: false,
             lends_to: vec![],
+            borrows_from: None,
             patience: None,
             share: None,
             links: None,

@@ -21,6 +21,9 @@ pub struct Goals {
     /// Which machine.
     #[command(flatten)]
     pub select: Select,
+    /// The zone whose goals they are; else those of the machine, or of its supervisor
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
     /// Write goals, measures and the broker's last window as JSON
     #[arg(long)]
     pub json: bool,
@@ -64,6 +67,9 @@ pub struct Broker {
     /// Which machine.
     #[command(flatten)]
     pub select: Select,
+    /// The zone whose goals they are; else those of the machine, or of its supervisor
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
     /// Follow this policy from now on
     #[arg(long, value_name = "POLICY", value_parser = broker_policy)]
     pub policy: Option<BrokerPolicy>,

@@ -2,7 +2,7 @@
 //!
 //! * [`ZoneCommand`]: all of it; those that only show, and the two that run for long ([`Control`], and what `--follow` watches).
 //! * [`ZoneChange`]: commands that become one change of the supervisor's. A change is done as a whole or not at all.
-//! * [`Changing`]: how long parts that are in use are waited for; [`Band`]: the times between which a service is left alone.
+//! * [`Changing`]: how long parts that are in use are waited for.
 //!
 //! Sizes are keys and values in turn, as those of `gyre set`: `cores 2 memory '512 MiB'`. They are read in `zone/wish.rs`, which knows the machine.
 //! Here only what stands for itself is checked: times, devices, bands.
@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use gyre_broker_program::cores::Band;
 use gyre_contract::zones::DeviceAddress;
 
 pub(super) const EXAMPLES: &str = "\
@@ -145,15 +146,6 @@ pub struct Control {
     /// How it is done.
     #[command(flatten)]
     pub changing: Changing,
-}
-
-/// A band of times, ms.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Band {
-    /// Its lower end.
-    pub lower_ms: f64,
-    /// Its upper end.
-    pub upper_ms: f64,
 }
 
 /// The commands of `zone` that change something.

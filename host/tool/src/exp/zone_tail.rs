@@ -21,6 +21,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use clients::Clients;
 use ground::{Batch, Ground};
+use gyre_broker_program::cores::{Band, Law, Move, Seen, Terms};
 
 use super::{
     company::median,
@@ -29,12 +30,7 @@ use super::{
     report::{Figure, Report},
     rig::Rig,
 };
-use crate::{
-    cli::{Band, Kernel},
-    failure::Result,
-    ui::Step,
-    zone::control::{Law, Move, Seen},
-};
+use crate::{cli::Kernel, failure::Result, ui::Step};
 
 /// Windows of a day, unless the user chose another number (`--count`).
 const WINDOWS: u32 = 40;
@@ -177,7 +173,7 @@ fn load_of(window: u32, windows: u32) -> f64 {
 fn day(rig: &Rig, ground: &mut Ground, clients: &mut Clients, scale: &Scale, cores: Cores, step: &Step) -> Result<Day> {
     let (length, windows) = (window(rig), rig.count.unwrap_or(WINDOWS));
     let band = Band { lower_ms: scale.calm_ms * LOWER, upper_ms: scale.calm_ms * UPPER };
-    let mut law = Law::new(&band, length, ANSWERS);
+    let mut law = Law::new(&Terms { band, pause: length, answers: ANSWERS, cores_least: 1 });
     let mut day = Day { upper_ms: band.upper_ms, ..Day::default() };
     ground.order(Batch::Mix)?;
     ground.take()?;

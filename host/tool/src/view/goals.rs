@@ -3,6 +3,8 @@
 use gyre_contract::goals::{BrokerState, Line, Shown};
 use serde::Serialize;
 
+use crate::goals::cores_words;
+
 /// The broker's last window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Goals {
@@ -29,7 +31,9 @@ impl Goals {
         let refused = report.and_then(|report| report.refused.as_ref());
         let refused = refused.map(|why| format!(" The last change was refused: {why}."));
         let hung = (!shown.ended_for.is_empty()).then(|| format!(" It hung and was ended: {}.", shown.ended_for));
-        let state = [Some(state), refused, hung].into_iter().flatten().collect();
+        let cores =
+            report.and_then(|report| report.cores.as_ref()).map(|cores| format!(" Of the {}.", cores_words(cores)));
+        let state = [Some(state), refused, hung, cores].into_iter().flatten().collect();
         is_wanted.then(|| Goals { state, lines: report.map(|report| report.lines.clone()).unwrap_or_default() })
     }
 }

@@ -3,19 +3,18 @@
 //! ```text
 //!   agent of the service's zone --answers by time--> window --> gyre_broker::threshold --> lend one core --> the supervisor
 //! ```
-//! * [`law`]: the plug-in that the broker hosts too, with cores as its steps. It decides; nothing here does.
+//! * [`Law`]: the law of cores, which the broker of a zone that borrows follows too. It decides; nothing here does.
 //! * Here: the windows, and the orders. The supervisor carries an order out as a whole or refuses it; the next window decides anew.
 //!
 //! Times are those that the kernel counts for each answer at TCP, or those of a program's heartbeats, of all tenants of the zone but its system tenant.
 //! A service that is made again counts from then on.
-
-mod law;
 
 use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
 
+use gyre_broker_program::cores::{Law, Move, Seen, Terms};
 use gyre_contract::zones::{Command, Orderer, State, Zones};
 use serde::Serialize;
 
@@ -28,7 +27,6 @@ use crate::{
     out::Form,
     stop::Stop,
 };
-pub use law::{Law, Move, Seen};
 
 /// One window, as `--json` writes it.
 #[derive(Serialize)]
@@ -59,7 +57,8 @@ pub fn control(instances: &Instances, wanted: &Control, form: Form) -> Result<Ex
     let supervisor = instances.supervisor();
     let cores = cores(&supervisor.zones()?, wanted)?;
     let service = instances.of_zone(&wanted.service)?;
-    let mut law = Law::new(&wanted.band, wanted.pause, wanted.answers);
+    let Control { band, pause, answers, .. } = *wanted;
+    let mut law = Law::new(&Terms { band, pause, answers, cores_least: 1 });
     if form == Form::People {
         let Control { service, batch, band, window, .. } = wanted;
         println!(

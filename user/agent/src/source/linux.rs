@@ -21,6 +21,7 @@ use gyre_contract::{
     native::Change,
     promise::{Answer, Together},
     session::ExecRequest,
+    zones::{Wish, WishAnswer},
 };
 
 use gyre_broker_program::services::Service;
@@ -118,6 +119,11 @@ impl gyre_broker_program::Machine for Linux {
 
     fn change(&self, together: &Together) -> io::Result<Answer> {
         Source::change(self, together).map(Ok)
+    }
+
+    /// Linux has no zones.
+    fn wish(&self, wish: &Wish) -> io::Result<WishAnswer> {
+        Source::wish(self, wish)
     }
 
     /// Services are native programs of a machine of ours.

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use gyre_broker_program::cores::Move;
 use gyre_contract::zones::{Command, State, Zones};
 use gyre_machine_file as file;
 
@@ -15,7 +16,6 @@ use crate::{
     load,
     namespace::Namespace,
     run::{self, Running},
-    zone::control::Move,
 };
 
 /// Until a program answers.

@@ -1,4 +1,6 @@
-//! The law of the controller: the broker's plug-in for thresholds, with cores as its unit. Pure: it reads no clock and asks no machine.
+//! The law of cores: the plug-in for thresholds, with cores as its unit. Pure: it reads no clock and asks no machine.
+//!
+//! `gyre zone control` asks it from outside, the broker of a zone that borrows ([`crate::borrow`]) from within.
 //!
 //! A part of the machine is a part of the cores that the two zones hold together, so a step is one of them. If their sum changes, because somebody
 //! else gives or takes, a new law begins: it may move at once, and remembers no load at which the service was late.
@@ -15,11 +17,31 @@ use gyre_broker::{
 };
 use gyre_contract::goals::{Goals, TenantGoal, percentile_ns};
 
-use crate::cli::Band;
-
 const SERVICE: TenantId = TenantId(0);
 const BATCH: TenantId = TenantId(1);
 const PERCENTILE: f64 = 99.0;
+
+/// A band of times, ms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// Its lower end.
+    pub lower_ms: f64,
+    /// Its upper end.
+    pub upper_ms: f64,
+}
+
+/// The wishes that a law follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// The times between which the service is left alone.
+    pub band: Band,
+    /// No two steps come within it; none back within three times of it.
+    pub pause: Duration,
+    /// Nothing moves on fewer answers than these.
+    pub answers: u64,
+    /// Cores that the service keeps, at least 1.
+    pub cores_least: usize,
+}
 
 /// The direction in which a core goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +72,14 @@ pub struct Decided {
 
 /// The law, with the time of its last step and the load for which it was made.
 pub struct Law {
-    band: Band,
-    pause: Duration,
-    answers: u64,
+    terms: Terms,
     /// The law for so many cores in all; another sum makes another one.
     inner: Option<(usize, Threshold)>,
 }
 
 impl Seen {
     /// Returns what came between two looks, of all tenants but the system's. A count that went back has begun again.
+    #[must_use]
     pub fn between(before: &Goals, after: &Goals) -> Seen {
         let mut sum: Vec<u64> = Vec::new();
         for tenant in after.tenants.iter().filter(|tenant| !tenant.is_system) {
@@ -93,9 +114,10 @@ fn counts<'a>(tenant: &'a TenantGoal, former: Option<&'a TenantGoal>) -> Vec<(&'
 }
 
 impl Law {
-    /// Makes the law: no two steps within `pause`, none on fewer answers than these.
-    pub fn new(band: &Band, pause: Duration, answers: u64) -> Law {
-        Law { band: *band, pause, answers, inner: None }
+    /// Makes the law.
+    #[must_use]
+    pub fn new(terms: &Terms) -> Law {
+        Law { terms: *terms, inner: None }
     }
 
     /// Decides at the end of a window, by the cores of the service and of the batch zone.
@@ -104,7 +126,7 @@ impl Law {
         let part = |cores: usize| cores as f64 / all as f64;
         let threshold = match &mut self.inner {
             Some((sum, threshold)) if *sum == all => threshold,
-            inner => &mut inner.insert((all, threshold(&self.band, self.pause, self.answers, all))).1,
+            inner => &mut inner.insert((all, threshold(&self.terms, all))).1,
         };
         let tenant = |id, cores| {
             let mut granted = [0.0; gyre_broker::RESOURCES];
@@ -113,7 +135,7 @@ impl Law {
         };
         let beats = if seen.p99_ms.is_some() { seen.answers } else { 0 };
         let service = Tenant {
-            goal: Goal::Response { percentile: PERCENTILE, target_ms: self.band.upper_ms },
+            goal: Goal::Response { percentile: PERCENTILE, target_ms: self.terms.band.upper_ms },
             seen: Observation { beats, percentile_ms: seen.p99_ms.unwrap_or(0.0), ..Observation::default() },
             ..tenant(SERVICE, cores[0])
         };
@@ -134,17 +156,17 @@ impl Law {
     }
 }
 
-/// Makes the plug-in for so many cores in all: a step is a core, and each zone keeps one.
-fn threshold(band: &Band, pause: Duration, answers: u64, all: usize) -> Threshold {
+/// Makes the plug-in for so many cores in all: a step is a core, and the batch zone keeps one.
+fn threshold(terms: &Terms, all: usize) -> Threshold {
     let core = 1.0 / all as f64;
-    let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+    let pause_ns = u64::try_from(terms.pause.as_nanos()).unwrap_or(u64::MAX);
     let bounds = Bounds {
-        upper_ms: band.upper_ms,
-        lower_ms: band.lower_ms,
+        upper_ms: terms.band.upper_ms,
+        lower_ms: terms.band.lower_ms,
         step: core,
-        service_least: core,
+        service_least: core * terms.cores_least.max(1) as f64,
         batch_least: core,
-        beats_min: answers,
+        beats_min: terms.answers,
         pause_ns,
         turn_ns: pause_ns.saturating_mul(3),
     };
@@ -160,6 +182,10 @@ mod tests {
     const BAND: Band = Band { lower_ms: 160.0, upper_ms: 200.0 };
     const S: u64 = 1_000_000_000;
 
+    fn law(pause: Duration, answers: u64) -> Law {
+        Law::new(&Terms { band: BAND, pause, answers, cores_least: 1 })
+    }
+
     fn seen(p99_ms: f64) -> Seen {
         of(1000, p99_ms)
     }
@@ -170,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_late_service_gets_a_core_and_gives_it_back_when_it_is_early() {
-        let mut law = Law::new(&BAND, Duration::from_secs(10), 300);
+        let mut law = law(Duration::from_secs(10), 300);
         assert_eq!(law.decide(10 * S, &seen(180.0), [1, 2]).moves, None, "it is in its band");
         let late = law.decide(20 * S, &seen(300.0), [1, 2]);
         assert_eq!(late.moves, Some(Move::ToService));
@@ -184,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_core_stays_while_one_less_was_late_at_as_many_answers_and_another_sum_forgets_it() {
-        let mut law = Law::new(&BAND, Duration::from_secs(10), 300);
+        let mut law = law(Duration::from_secs(10), 300);
         assert_eq!(law.decide(10 * S, &seen(300.0), [1, 2]).moves, Some(Move::ToService));
         for at in 2..20 {
             let early = law.decide(at * 10 * S, &of(900, 20.0), [2, 1]);
@@ -199,7 +225,7 @@ mod tests {
         for all in 2..=8_usize {
             for service in 1..all {
                 let cores = [service, all - service];
-                let decided = |p99| Law::new(&BAND, Duration::ZERO, 1).decide(S, &seen(p99), cores).moves;
+                let decided = |p99| law(Duration::ZERO, 1).decide(S, &seen(p99), cores).moves;
                 assert_eq!(decided(500.0), (cores[1] > 1).then_some(Move::ToService), "{cores:?}");
                 assert_eq!(decided(1.0), (cores[0] > 1).then_some(Move::ToBatch), "{cores:?}");
             }
@@ -207,8 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn a_service_keeps_the_cores_that_are_its_own() {
+        let terms = Terms { band: BAND, pause: Duration::ZERO, answers: 1, cores_least: 2 };
+        let decided = |cores| Law::new(&terms).decide(S, &seen(1.0), cores).moves;
+        assert_eq!((decided([2, 2]), decided([3, 1])), (None, Some(Move::ToBatch)));
+    }
+
+    #[test]
     fn few_answers_or_none_move_nothing() {
-        let mut law = Law::new(&BAND, Duration::ZERO, 300);
+        let mut law = law(Duration::ZERO, 300);
         assert_eq!(law.decide(S, &Seen { answers: 299, p99_ms: Some(900.0) }, [1, 2]).moves, None);
         assert_eq!(law.decide(S, &Seen::default(), [1, 2]).moves, None);
         assert_eq!(law.decide(S, &Seen { answers: 1000, p99_ms: Some(f64::NAN) }, [1, 2]).moves, None);
