@@ -57,7 +57,6 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         return Ok(path);
     }
     let step = Step::start(format!("making image {name}"));
-    let begun_s = jiff::Timestamp::now().as_second();
     let workshop = Workshop::open(&project.cache("images")?)?;
     let root = Root::make(&workshop.at("tree"))?;
     if let Some(from) = &image.oci {
@@ -72,7 +71,7 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     stop::check()?;
     let unfinished = workshop.at("image");
     make_file_system(&unfinished, root.path(), name, image)?;
-    ages::settle(&unfinished, begun_s)?;
+    ages::settle(&unfinished)?;
     stop::check()?;
     std::fs::rename(&unfinished, &path).context(|| format!("cannot write {}", path.display()))?;
     drop(workshop);
@@ -282,6 +281,9 @@ mod tests {
             std::fs::File::options().write(true).open(from.join(name)).unwrap().set_modified(old).unwrap();
         }
         std::os::unix::fs::symlink("one", from.join("link")).unwrap();
+        // A file may be as young as the image, or younger by the host's clock.
+        let soon = std::time::SystemTime::now() + std::time::Duration::from_millis(2500);
+        std::fs::File::create(from.join("young")).unwrap().set_modified(soon).unwrap();
         let generate = [("/made".to_owned(), 5000)].into_iter().collect();
         let image = Image { directory: Some(from), generate, ..Image::default() };
         let make = |place: &str| {

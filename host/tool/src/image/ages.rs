@@ -3,8 +3,8 @@
 //! `mke2fs` takes all times of a file from the host, where nobody can choose when a file was last looked at (atime) or given to somebody (ctime).
 //! So they are written here, into the inodes of an ext2 file system that nobody uses yet:
 //!
-//! * A file that was there before the image was made keeps its age (mtime); this is all its other times, too.
-//! * Files that were made with the image, folders, links and pipes have one age, [`MADE_S`].
+//! * A file keeps its age (mtime); this is all its other times, too. Whoever makes one with the image gives it [`MADE_S`].
+//! * Folders, links and pipes have that age.
 //!
 //! Source: the Linux kernel's documentation of ext4, "Super Block", "Block Group Descriptors", "Index Nodes"; ext2 has the same places.
 
@@ -22,13 +22,13 @@ const REGULAR: u16 = 0x8000;
 /// Bytes of an inode that has nanoseconds for its times, and the time when it was made.
 const INODE_BYTES: usize = 256;
 
-/// Writes the ages of all files; `begun_s` is when the making began, seconds since 1970.
+/// Writes the ages of all files.
 ///
 /// # Errors
 /// When the image cannot be read or written.
-pub fn settle(image: &Path, begun_s: i64) -> Result<()> {
+pub fn settle(image: &Path) -> Result<()> {
     let open = || File::options().read(true).write(true).open(image);
-    let settled = open().and_then(|file| Inodes::of(file)?.settle(begun_s));
+    let settled = open().and_then(|file| Inodes::of(file)?.settle());
     settled.context(|| format!("cannot write the ages of {}", image.display()))
 }
 
@@ -55,7 +55,7 @@ impl Inodes {
         Ok(Self { file, block_bytes, groups_at: word(20) + 1, in_group: word(40), count: word(0) })
     }
 
-    fn settle(&self, begun_s: i64) -> io::Result<()> {
+    fn settle(&self) -> io::Result<()> {
         let table_bytes = usize::try_from(self.in_group).unwrap_or(usize::MAX).saturating_mul(INODE_BYTES);
         let mut table = vec![0; table_bytes];
         for group in 0..self.count.div_ceil(self.in_group) {
@@ -65,7 +65,7 @@ impl Inodes {
             self.file.read_exact_at(&mut table, at)?;
             for (index, inode) in (0u64..).zip(table.chunks_exact_mut(INODE_BYTES)) {
                 if half(inode, 26) != 0 {
-                    age(inode, begun_s);
+                    age(inode);
                     self.file.write_all_at(inode, at + index * INODE_BYTES as u64)?;
                 }
             }
@@ -75,10 +75,8 @@ impl Inodes {
 }
 
 /// Gives an inode one age, at all its places.
-fn age(inode: &mut [u8], begun_s: i64) {
-    let changed_s = i64::from(word(inode, 16));
-    let is_kept = half(inode, 0) & KIND == REGULAR && changed_s < begun_s;
-    let age_s = if is_kept { changed_s } else { MADE_S } as u32;
+fn age(inode: &mut [u8]) {
+    let age_s = if half(inode, 0) & KIND == REGULAR { word(inode, 16) } else { MADE_S as u32 };
     // atime, ctime, mtime, and when it was made; then the nanoseconds of ctime, mtime, atime, and of that.
     for at in [8, 12, 16, 144] {
         inode[at..at + 4].copy_from_slice(&age_s.to_le_bytes());

@@ -17,6 +17,7 @@ use std::{
 use tar::EntryType;
 
 use super::{
+    ages::MADE_S,
     root::{Rights, Root},
     tree::may_give_away,
 };
@@ -153,7 +154,7 @@ pub fn put(entry: &mut tar::Entry<impl Read>, root: &Root) -> Result<()> {
     let rights = Rights {
         mode: header.mode().context(damaged)?,
         owner: may_give_away().then_some(owner),
-        changed_s: header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()),
+        changed_s: header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()).or(Some(MADE_S)),
     };
     let target = || target.clone().ok_or_else(|| Failure::new(format!("{}: {}", damaged(), path.display())));
     match header.entry_type() {

@@ -27,6 +27,7 @@ use rustix::{
     io::Errno,
 };
 
+use super::ages::MADE_S;
 use crate::failure::{Failure, Result};
 
 /// Links that are followed on the way to one folder, as in Linux (path_resolution(7)).
@@ -80,6 +81,11 @@ impl Rights {
     /// Makes rights of permission bits, with the maker as owner, and the present time.
     pub fn of(mode: u32) -> Self {
         Self { mode, owner: None, changed_s: None }
+    }
+
+    /// Makes rights as [`Rights::of`] does, for a file that is made with the image: its age is not of this moment.
+    pub fn made(mode: u32) -> Self {
+        Self { changed_s: Some(MADE_S), ..Self::of(mode) }
     }
 }
 
@@ -199,6 +205,15 @@ impl Root {
     pub fn open_file(&self, path: &str) -> Result<File> {
         let opened = self.resolve(Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK);
         opened.map(File::from).map_err(|error| self.failed("read", Path::new(path), &error.into()))
+    }
+
+    /// Gives a file that another program has made the age of what is made with the image.
+    ///
+    /// # Errors
+    /// As [`Root::open_file`].
+    pub fn settle_age(&self, path: &str) -> Result<()> {
+        let settled = date(&self.open_file(path)?, MADE_S);
+        settled.map_err(|error| self.failed("settle the age of", Path::new(path), &error.into()))
     }
 
     /// Returns whether a name is that of a folder, not of a link to one.

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use super::{
-    ages::MADE_S,
-    root::{Rights, Root},
-};
+use super::root::{Rights, Root};
 use crate::{command, failure::Result};
 
 const FOLDERS: &[(&str, u32)] = &[
@@ -76,7 +73,7 @@ pub fn missing_folders(root: &Root) -> Result<()> {
 /// # Errors
 /// When the disk is full or the folder cannot be written.
 pub fn files(root: &Root) -> Result<()> {
-    let rights = Rights { changed_s: Some(MADE_S), ..Rights::of(0o644) };
+    let rights = Rights::made(0o644);
     for (path, text) in FILES.iter().filter(|(path, _)| !root.has(path)) {
         root.file(Path::new(path), rights, &mut text.as_bytes())?;
     }
@@ -93,6 +90,9 @@ pub fn loader_cache(root: &Root) -> Result<()> {
         && nix::unistd::geteuid().is_root()
     {
         let _ = command::output(ldconfig.arg("-r").arg(root.path()));
+    }
+    if root.has("etc/ld.so.cache") {
+        root.settle_age("etc/ld.so.cache")?;
     }
     root.remove(Path::new("var/cache/ldconfig/aux-cache"))
 }

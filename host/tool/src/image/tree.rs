@@ -65,7 +65,7 @@ fn own_files(root: &Root, image: &Image, step: &Step) -> Result<()> {
         overlay(from, root, Path::new(to))?;
     }
     for (to, size) in &image.generate {
-        root.file(Path::new(to), Rights::of(0o644), &mut &text(*size)[..])?;
+        root.file(Path::new(to), Rights::made(0o644), &mut &text(*size)[..])?;
     }
     Ok(())
 }
