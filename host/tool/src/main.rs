@@ -61,6 +61,7 @@ mod trace;
 mod ui;
 mod view;
 mod volume;
+mod whole_file;
 mod wire;
 mod zone;
 

@@ -8,7 +8,10 @@ use gyre_contract::{boot::Tenant, health::Check};
 use gyre_machine_file::{Description, HostTenant};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Context as _, Result};
+use crate::{
+    failure::{Context as _, Result},
+    whole_file,
+};
 
 const FILE: &str = "members.json";
 
@@ -45,10 +48,8 @@ impl Members {
     /// When the host's disk is full.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
-        let cannot = || format!("cannot write {}", path.display());
         let text = serde_json::to_string(self).context(|| "cannot write JSON".into())?;
-        let unfinished = path.with_extension("new");
-        std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path)).context(cannot)
+        whole_file::write(&path, &text)
     }
 
     /// Notes who came, with its file.

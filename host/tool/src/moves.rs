@@ -16,6 +16,7 @@ use crate::{
         info::Info,
     },
     members::{self, Members},
+    whole_file,
 };
 
 const FILE: &str = "moves.json";
@@ -54,11 +55,8 @@ impl Moves {
     /// # Errors
     /// When the host's disk is full.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(FILE);
         let text = serde_json::to_string(self).context(|| "cannot write JSON".into())?;
-        let unfinished = path.with_extension("new");
-        let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path));
-        written.context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&folder.join(FILE), &text)
     }
 
     /// Writes all of them into the lists: the change was made.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     failure::{Context as _, Failure, Result},
     held_file::HeldFile,
-    image, ui,
+    image, ui, whole_file,
 };
 
 /// The size that the machine sees of each place's disk; the file has the size of what is in it.
@@ -165,8 +165,7 @@ pub fn is_disk(path: &Path) -> bool {
 /// When the host's disk is full.
 pub fn write(folder: &Path, description: &Description) -> Result<()> {
     let text = serde_json::to_string(description.places()).context(|| "cannot write JSON".into())?;
-    let path = folder.join(FILE);
-    std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+    whole_file::write(&folder.join(FILE), &text)
 }
 
 /// Returns the vacant places of a machine that runs, each with the number of its disk, in the order in which the kernel gives them.
@@ -296,14 +295,12 @@ fn journal(folder: &Path) -> Vec<Entry> {
 
 fn write_journal(folder: &Path, all: &[Entry]) -> Result<()> {
     let path = folder.join(JOURNAL);
-    let cannot = || format!("cannot write {}", path.display());
     if all.is_empty() {
         let _ = std::fs::remove_file(&path);
         return Ok(());
     }
     let text = serde_json::to_string(all).context(|| "cannot write JSON".into())?;
-    let unfinished = path.with_extension("new");
-    std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path)).context(cannot)
+    whole_file::write(&path, &text)
 }
 
 /// Says that there are too few places, and what to do.

@@ -9,7 +9,10 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Context as _, Result};
+use crate::{
+    failure::{Context as _, Result},
+    whole_file,
+};
 
 const FILE: &str = "events.jsonl";
 /// The length from which on the older half of the events goes, bytes.
@@ -54,7 +57,7 @@ pub fn add(folder: &Path, event: &Event) -> Result<()> {
     if std::fs::metadata(&path).is_ok_and(|data| data.len() > BYTES_MAX) {
         let kept = read(folder)?;
         let text: String = kept.iter().skip(kept.len() / 2).filter_map(line).collect();
-        std::fs::write(&path, text).context(cannot)?;
+        whole_file::write(&path, &text)?;
     }
     let mut file = File::options().append(true).create(true).open(&path).context(cannot)?;
     file.write_all(line(event).unwrap_or_default().as_bytes()).context(cannot)

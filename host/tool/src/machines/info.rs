@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     failure::{Context as _, Result},
-    instances,
+    instances, whole_file,
 };
 
 const FILE: &str = "machine.json";
@@ -94,7 +94,7 @@ impl Info {
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         let text = serde_json::to_string(self).context(|| "cannot write JSON".into())?;
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&path, &text)
     }
 
     /// Notes who came and who left while the machine runs.

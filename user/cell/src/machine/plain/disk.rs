@@ -53,8 +53,8 @@ impl PlainDisk {
             entries: AtomicU32::new(0),
             asked: AtomicU32::new(0),
         }));
-        std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || disk.serve())?;
-        Ok(disk)
+        let serve = || std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || disk.serve());
+        traps::with_signals_held_back(serve).map(|_| disk)
     }
 
     /// Begins to serve a queue: addresses of the request and of the place for the facts. Answers as the kernel does.
@@ -107,7 +107,6 @@ impl PlainDisk {
     }
 
     fn serve(&self) {
-        traps::hold_signals_back();
         let mut taken = 0u16;
         loop {
             let asked = self.asked.load(Ordering::Acquire);

@@ -41,10 +41,13 @@ impl Shared {
         let [asked, answered, seen] = [const { AtomicU32::new(0) }; 3];
         let shared: &'static Self =
             Box::leak(Box::new(Self { lines, asked, answered, seen, signals: Arrivals::default() }));
-        for _ in 0..FIBERS_MAX {
-            std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || shared.serve())?;
-        }
-        Ok(shared)
+        // A thread begins with its maker's mask: it must hold signals back before its first instruction.
+        traps::with_signals_held_back(|| {
+            for _ in 0..FIBERS_MAX {
+                std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || shared.serve())?;
+            }
+            Ok(shared)
+        })
     }
 
     /// The lines.
@@ -73,7 +76,6 @@ impl Shared {
     }
 
     fn serve(&self) {
-        traps::hold_signals_back();
         loop {
             let asked = self.asked.load(Ordering::Acquire);
             if !self.serve_one() {

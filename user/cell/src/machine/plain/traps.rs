@@ -149,8 +149,17 @@ pub fn default_action(signal: u32) {
 }
 
 /// Holds all signals back from this thread: they are for the program's.
-pub fn hold_signals_back() {
+fn hold_signals_back() {
     set_mask(ALL);
+}
+
+/// Does something while all signals are held back, such as the making of threads.
+pub fn with_signals_held_back<T>(work: impl FnOnce() -> T) -> T {
+    let before = mask();
+    hold_signals_back();
+    let done = work();
+    set_mask(before);
+    done
 }
 
 /// Lets signals come while the runtime waits, but for those that the program holds back.
