@@ -188,6 +188,13 @@ pub const CELL_LOG: u64 = 0x1052;
 /// Errors: as [`CELL_LIST`]; EINVAL (does not decode), ENOSPC.
 pub const CELL_REVOKE: u64 = 0x1053;
 
+/// `cell_offer(request, length, answer, room) -> bytes`: lets a cell have cores again in the place of those that it gave back; `request` is the postcard
+/// form of [`crate::seats::Offer`]. That of [`crate::seats::OfferAnswer`] is written to `answer`. Waits until the cell has taken them or the time is
+/// over.
+///
+/// Errors: as [`CELL_REVOKE`].
+pub const CELL_OFFER: u64 = 0x105f;
+
 pub use crate::leases::{CELL_LEASES, Lease};
 
 /// `cell_pool(bytes) -> bytes`: keeps so much memory for cells, in whole lots. Lots that no cell has go back to the machine, or come from it, as far as

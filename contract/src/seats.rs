@@ -1,7 +1,8 @@
 //! Cells: processes that own cores, memory and their page table. The list, the log, and what the owner takes back.
 //!
 //! * [`Seats`] is the answer to [`crate::native::CELL_LIST`]; [`Record`]s are those of [`crate::native::CELL_LOG`].
-//! * [`Revoke`] is the request of [`crate::native::CELL_REVOKE`], [`Answer`] its answer.
+//! * [`Revoke`] is the request of [`crate::native::CELL_REVOKE`], [`Answer`] its answer; [`Offer`] that of [`crate::native::CELL_OFFER`],
+//!   [`OfferAnswer`] its answer.
 //!
 //! A cell here is a process, not a cell in time ([`crate::cells`]). It is known by its tenant and the number of its process; its own number is
 //! used again.
@@ -197,7 +198,32 @@ pub enum Outcome {
     Ended,
 }
 
-/// The reason why nothing was asked of a cell.
+/// An order of the owner: a cell may have cores again in the place of those that it gave back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The tenant.
+    pub tenant: String,
+    /// The cell's process.
+    pub process: i32,
+    /// Cores, 1 at least.
+    pub cores: u32,
+    /// The time for which they are offered. At most [`WITHIN_NS_MAX`].
+    pub within_ns: u64,
+}
+
+/// The answer to an offer.
+pub type OfferAnswer = Result<Taken, Refusal>;
+
+/// The outcome of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Cores that the cell has taken.
+    pub cores: u32,
+    /// How long it took, ns.
+    pub took_ns: u64,
+}
+
+/// The reason why nothing was asked of a cell, or offered to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
@@ -210,10 +236,20 @@ pub enum Refusal {
         /// Bytes that it can give.
         memory_bytes: u64,
     },
-    /// Memory in parts of lots, or a time of nothing or more than a minute.
+    /// Memory in parts of lots, an offer of nothing, or a time of nothing or more than a minute.
     Wild,
-    /// Something was asked of it already.
+    /// Something was asked of it or offered to it already.
     Busy,
+    /// A cell has no more cores than it began with.
+    NotMissing {
+        /// Cores that it has given back.
+        cores: u32,
+    },
+    /// Others have the cores.
+    NotFree {
+        /// Cores that are free.
+        cores: u32,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -227,8 +263,14 @@ impl fmt::Display for Refusal {
                     "it can give {cores} cores and {mib} MiB, and keeps what it began with; end the whole cell, or ask for less"
                 )
             }
-            Self::Wild => f.write_str("memory is asked for in lots of 2 MiB, within 1 ms to 60 s"),
-            Self::Busy => f.write_str("it was asked for something already, and has time to give it"),
+            Self::Wild => {
+                f.write_str("memory is asked for in lots of 2 MiB, cores are offered from 1 on, within 1 ms to 60 s")
+            }
+            Self::Busy => f.write_str("an order to it stands already, and its time is not over"),
+            Self::NotMissing { cores } => {
+                write!(f, "cores that it has given back: {cores}; it gets no more than it began with")
+            }
+            Self::NotFree { cores } => write!(f, "cores that are free: {cores}"),
         }
     }
 }
@@ -268,7 +310,7 @@ pub enum Deed {
     Grant,
     /// Its cores came into it.
     Enter,
-    /// More memory was granted, or refused.
+    /// More memory or another core was granted, or refused.
     More,
     /// It gave parts back.
     Give,

@@ -14,8 +14,8 @@
 #define LOT 0x200000UL
 #define NULL_CALL 0xfff
 
-enum { EXIT_IDLE, EXIT_BELL, EXIT_MORE, EXIT_GIVE, EXIT_LEAVE, EXIT_EXIT, EXIT_FAULT, EXIT_START, EXIT_KICK, EXIT_FLUSH, EXIT_GIVE_CORE };
-enum { ASKS_GIVE_BACK = 1, ASKS_SIGNAL = 2, ASKS_END = 4 };
+enum { EXIT_IDLE, EXIT_BELL, EXIT_MORE, EXIT_GIVE, EXIT_LEAVE, EXIT_EXIT, EXIT_FAULT, EXIT_START, EXIT_KICK, EXIT_FLUSH, EXIT_GIVE_CORE, EXIT_GET_CORE };
+enum { ASKS_GIVE_BACK = 1, ASKS_SIGNAL = 2, ASKS_END = 4, ASKS_OFFER = 8 };
 #define CELL_KICK_VECTOR 32
 enum { LINE_FREE, LINE_ASKED, LINE_TAKEN, LINE_ANSWERED };
 
@@ -33,7 +33,8 @@ struct cell_page {
     volatile uint64_t exits;
     uint64_t free;
     volatile uint32_t wanted_lots, wanted_cores;
-    volatile uint64_t wanted_until;
+    volatile uint64_t wanted_until, held;
+    volatile uint32_t offered_cores;
 };
 struct cell_line {
     volatile uint32_t state;

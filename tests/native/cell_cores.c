@@ -74,6 +74,17 @@ static int enter(unsigned cores, unsigned long memory) {
     return cell_enter_soon_with(request_of(cores, memory));
 }
 
+static void wait_until_gone(long core) {
+    while (cell_exit(EXIT_KICK, core, 0) != -EINVAL) sleep_ms(1);
+}
+
+/* Gets a core; one that is on its way back is waited for. */
+static long get_soon(long core) {
+    long answer;
+    while ((answer = cell_exit(EXIT_GET_CORE, core, 0)) == -EAGAIN) sleep_ms(1);
+    return answer;
+}
+
 /* Waits until a core has taken so many turns more. */
 static void wait_for_turns(long core, uint64_t more) {
     uint64_t until = turns[core] + more;
@@ -183,13 +194,35 @@ static void lines_of_each(void) {
 static void cores_that_go(void) {
     tell(1, COUNTS);
     tell(2, GIVES_ITSELF);
-    long answer = 0;
-    while (answer != -EINVAL) {
-        answer = cell_exit(EXIT_KICK, 2, 0);
-        sleep_ms(1);
-    }
-    CHECK(answer == -EINVAL && start(2, TOP(2)) == -EINVAL && cell_exit(EXIT_GIVE_CORE, 2, 0) == -EINVAL);
+    wait_until_gone(2);
+    CHECK(start(2, TOP(2)) == -EINVAL && cell_exit(EXIT_GIVE_CORE, 2, 0) == -EINVAL);
     wait_for_turns(1, 1);
+}
+
+/* Another core comes into the place of the one that went, again and again, and runs. */
+static void cores_that_come(void) {
+    const long wrong[] = {CORES, -1, 1L << 40};
+    for (int i = 0; i < 3; i++) CHECK(cell_exit(EXIT_GET_CORE, wrong[i], 0) == -EINVAL);
+    CHECK(cell_exit(EXIT_GET_CORE, 0, 0) == -EBUSY && cell_exit(EXIT_GET_CORE, 1, 0) == -EBUSY);
+    for (int i = 0; i < 20; i++) {
+        CHECK(get_soon(2) == 0);
+        CHECK(cell_exit(EXIT_GET_CORE, 2, 0) == -EBUSY);
+        /* Every third one goes without having been started. */
+        if (i % 3 == 0) {
+            CHECK(cell_exit(EXIT_GIVE_CORE, 2, 0) == 0);
+            continue;
+        }
+        command[2] = COUNTS;
+        CHECK(start(2, TOP(2)) == 0);
+        wait_for_turns(2, 10);
+        wait_for_turns(1, 1);
+        tell(2, IDLES);
+        uint64_t before = turns[2];
+        tell(2, COUNTS);
+        while (turns[2] == before) __asm__ volatile("pause");
+        tell(2, GIVES_ITSELF);
+        wait_until_gone(2);
+    }
 }
 
 /* The answer to a line of a core that has gone is news for one that computes and idles later: without it this one would idle for ever. */
@@ -262,6 +295,8 @@ static void random_kills(void) {
                     tell(1 + i % 2, i % 5 == 0 ? ASKS_MORE : i % 5 == 1 ? CALLS : COUNTS);
                     cell_exit(i % 3 ? EXIT_FLUSH : EXIT_IDLE, 1000, 0);
                     if (i % 8 == 7) cell_exit(EXIT_GIVE, cell_page->lot_list[cell_page->lots - 1], 0);
+                    if (i % 16 == 12) tell(2, GIVES_ITSELF);
+                    if (i % 16 == 14 && get_soon(2) == 0) start(2, TOP(2));
                 }
             }
             _exit(0);
@@ -296,7 +331,30 @@ static void too_many(void) {
     status_of(child);
 }
 
-/* Says its number, then gives back what it is asked for; or nothing at all. */
+/* A core that somebody else has does not come; once it is free it does. */
+static void taken_by_another(void) {
+    *shared = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        while (*shared != 1) sleep_ms(1);
+        CHECK(cell_enter_soon_with(request_of(1, LOT)) == 0);
+        *shared = 2;
+        idle_for_ever();
+    }
+    CHECK(enter(CORES, LOTS * LOT) == 0);
+    CHECK(cell_exit(EXIT_GIVE_CORE, 2, 0) == 0);
+    *shared = 1;
+    while (*shared != 2) sleep_ms(1);
+    CHECK(cell_exit(EXIT_GET_CORE, 2, 0) == -EAGAIN);
+    CHECK(kill(child, SIGKILL) == 0);
+    status_of(child);
+    CHECK(get_soon(2) == 0 && start(2, TOP(2)) == 0);
+    wait_for_turns(2, 1);
+    cell_leave();
+}
+
+/* Says its number, then gives back what it is asked for and takes what is offered; or does nothing at all. */
 static int hold(int gives) {
     int process = getpid();
     CHECK(enter(2, LOTS * LOT) == 0);
@@ -306,6 +364,10 @@ static int hold(int gives) {
         uint32_t asks = cell_page->asks;
         if (!gives) continue;
         if (asks & ASKS_END) cell_exit(EXIT_EXIT, 7, 0);
+        if (asks & ASKS_OFFER) {
+            __atomic_fetch_and(&cell_page->asks, ~ASKS_OFFER, __ATOMIC_SEQ_CST);
+            CHECK(cell_page->offered_cores == 1 && get_soon(1) == 0);
+        }
         if (!(asks & ASKS_GIVE_BACK)) continue;
         __atomic_fetch_and(&cell_page->asks, ~ASKS_GIVE_BACK, __ATOMIC_SEQ_CST);
         CHECK(cell_page->wanted_until != 0);
@@ -343,12 +405,14 @@ int main(int count, char **arguments) {
         STAGE(lines_of_each);
         STAGE(cores_that_go);
         STAGE(answers_to_one_that_went);
+        STAGE(cores_that_come);
         kept *= 2;
         cell_leave();
         CHECK(cell_level() == 3 && kept == 1.5 * (2 << round));
     }
     STAGE(deaths);
     STAGE(too_many);
+    STAGE(taken_by_another);
     STAGE(random_kills);
     done("cell_cores");
     return 0;

@@ -233,6 +233,18 @@ static void cores_are_its_own(void) {
     FAILS(gyre_cell_ask(GYRE_CELL_GIVE_CORE, 1), EINVAL);
     others = cores_of_hogs();
     CHECK(__builtin_popcountll(others & own) == 1);
+    const uint64_t wrong[] = {2, ~0UL};
+    for (int i = 0; i < 2; i++) FAILS(gyre_cell_ask(GYRE_CELL_GET_CORE, wrong[i]), EINVAL);
+    for (int i = 0; i < 5; i++) {
+        CHECK(gyre_cell_ask(GYRE_CELL_GET_CORE, 1) == 0);
+        for (int core = 0; core < 2; core++) FAILS(gyre_cell_ask(GYRE_CELL_GET_CORE, core), EBUSY);
+        if (i < 4) CHECK(gyre_cell_ask(GYRE_CELL_GIVE_CORE, 1) == 0);
+    }
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 2);
+    own = 0;
+    for (int core = 0; core < 64; core++) own |= CPU_ISSET(core, &set) ? 1UL << core : 0;
+    others = cores_of_hogs();
+    CHECK(others != 0 && (others & own) == 0);
     CHECK(gyre_cell_ask(GYRE_CELL_LEAVE, 0) == 0);
     CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_EQUAL(&set, &before));
     others = cores_of_hogs();
@@ -285,7 +297,7 @@ static void ends(const char *own) {
     CHECK(gyre_cell_ask(GYRE_CELL_LEAVE, 0) == 0);
 }
 
-/* Obeys its owner, or only computes. */
+/* Obeys its owner and takes what he offers, or only computes. */
 static int hold(int obeys) {
     enter_soon(2, 4);
     fill();
@@ -293,6 +305,10 @@ static int hold(int obeys) {
     for (;;) {
         uint32_t asks = __atomic_load_n(&page->asks, __ATOMIC_ACQUIRE);
         if (obeys && asks & GYRE_CELL_END) return 7;
+        if (obeys && asks & GYRE_CELL_OFFER) {
+            __atomic_fetch_and(&page->asks, ~GYRE_CELL_OFFER, __ATOMIC_SEQ_CST);
+            CHECK(page->offered_cores == 1 && gyre_cell_ask(GYRE_CELL_GET_CORE, 1) == 0);
+        }
         if (obeys && asks & GYRE_CELL_GIVE_BACK) {
             __atomic_fetch_and(&page->asks, ~GYRE_CELL_GIVE_BACK, __ATOMIC_SEQ_CST);
             if (page->wanted_cores) CHECK(gyre_cell_ask(GYRE_CELL_GIVE_CORE, 1) == 0);

@@ -22,7 +22,7 @@ use gyre_contract::{
     goals::{BrokerWish, Shown},
     monitor::Snapshot,
     promise::{Record as Change, Together},
-    seats::{self, Revoke, Seats},
+    seats::{self, Offer, Revoke, Seats},
     zones::{self, Answer, Orderer, Record, Zones},
 };
 
@@ -163,6 +163,14 @@ impl Agent {
     /// As [`Agent::seats`]; a refusal is an answer.
     pub fn revoke(&self, order: &Revoke) -> Result<seats::Answer> {
         self.ask_or_refused("/seats", order)
+    }
+
+    /// Offers cores to one; waits until it has taken them or the time is over.
+    ///
+    /// # Errors
+    /// As [`Agent::seats`]; a refusal is an answer.
+    pub fn offer(&self, order: &Offer) -> Result<seats::OfferAnswer> {
+        self.ask_or_refused("/seats/offer", order)
     }
 
     /// Asks for something that may be refused, with the reason as JSON.

@@ -34,6 +34,7 @@ pub fn cell(arguments: &cli::Cell) -> Result<ExitCode> {
         CellCommand::Run(wanted) => run(wanted),
         CellCommand::List(wanted) => list::list(&agent(&wanted.select)?, Form::from(wanted.json)),
         CellCommand::Revoke(wanted) => list::revoke(&agent(&wanted.select)?, &wanted.order, Form::from(wanted.json)),
+        CellCommand::Offer(wanted) => list::offer(&agent(&wanted.select)?, &wanted.offer, Form::from(wanted.json)),
         CellCommand::Pool(wanted) => list::pool(&agent(&wanted.select)?, &wanted.size, Form::from(wanted.json)),
         CellCommand::Log(wanted) => list::log(&agent(&wanted.select)?, &wanted.log, Form::from(wanted.json)),
     }

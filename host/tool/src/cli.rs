@@ -22,7 +22,7 @@ mod zone;
 
 use std::path::PathBuf;
 
-pub use cell::{Cell, CellCommand, CellLog, CellRevoke, CellRun};
+pub use cell::{Cell, CellCommand, CellLog, CellOffer, CellRevoke, CellRun};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use goals::{Broker, Goals, Sim};
 use gyre_contract::bounds::CORES_MAX;

@@ -186,6 +186,12 @@ impl Lines {
         self.change_asks(asks::GIVE_BACK, if wanted == Wanted::default() { 0 } else { asks::GIVE_BACK });
     }
 
+    /// Offers cores to the cell; 0 is no offer any more.
+    pub fn offer(&self, cores: u32) {
+        self.write(offset_of!(CellPage, offered_cores), &cores.to_le_bytes());
+        self.change_asks(asks::OFFER, if cores == 0 { 0 } else { asks::OFFER });
+    }
+
     /// Asks the cell to end.
     pub fn ask_for_end(&self) {
         self.change_asks(asks::END, asks::END);

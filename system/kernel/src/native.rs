@@ -21,11 +21,11 @@ use alloc::vec::Vec;
 use gyre_cell_abi::ASK;
 use gyre_cell_abi::device::{DEVICE_CLOSE, DEVICE_OPEN};
 use gyre_contract::native::{
-    CELL_LEASES, CELL_LIST, CELL_LOG, CELL_POOL, CELL_REVOKE, CELLS, CHANGE, CHANGES, CHANNEL_ACCEPT, CHANNEL_CLOSE,
-    CHANNEL_FIGURES, CHANNEL_FIGURES_BYTES, CHANNEL_MAP, CHANNEL_OPEN, CHANNEL_READ, CHANNEL_UNMAP, CHANNEL_WRITE,
-    CHECKPOINT, Change, ChannelFigures, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, GOAL, GOALS,
-    GRANT, LOG, OWN_TENANT, SET, SNAPSHOT, SPAWN, SPAWN_MASTER_SHIFT, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest,
-    TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_MODULE, ZONE_WISH, ZONES,
+    CELL_LEASES, CELL_LIST, CELL_LOG, CELL_OFFER, CELL_POOL, CELL_REVOKE, CELLS, CHANGE, CHANGES, CHANNEL_ACCEPT,
+    CHANNEL_CLOSE, CHANNEL_FIGURES, CHANNEL_FIGURES_BYTES, CHANNEL_MAP, CHANNEL_OPEN, CHANNEL_READ, CHANNEL_UNMAP,
+    CHANNEL_WRITE, CHECKPOINT, Change, ChannelFigures, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE,
+    GOAL, GOALS, GRANT, LOG, OWN_TENANT, SET, SNAPSHOT, SPAWN, SPAWN_MASTER_SHIFT, STREAM, STREAM_READ, STREAM_WRITE,
+    SpawnRequest, TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_MODULE, ZONE_WISH, ZONES,
 };
 use gyre_contract::promise::Together;
 use gyre_contract::snapshot_bytes;
@@ -93,6 +93,7 @@ pub async fn call(kernel: &'static Kernel, thread: Arc<Thread>, number: u64, arg
         SET => set(kernel, &thread, arguments).await,
         CELL_LIST => seats::calls::list(kernel, &thread, arguments).await,
         CELL_LOG => seats::calls::log(kernel, &thread, arguments).await,
+        CELL_OFFER => seats::calls::offer(kernel, &thread, arguments).await,
         CELL_POOL => seats::calls::pool(kernel, arguments),
         CELL_REVOKE => seats::calls::revoke(kernel, &thread, arguments).await,
         CELLS => cells_in_time::call(kernel, &thread, arguments).await,

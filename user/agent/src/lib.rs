@@ -10,7 +10,8 @@
 //! GET  /cells            the cells in time (gyre_contract::cells::View), as JSON
 //! POST /cells            a list of tenants and their cells to be, as JSON: all or none
 //! GET  /seats            cells that own cores and memory (gyre_contract::seats::Seats), as JSON; GET /seats/log?from=N their log
-//! POST /seats            has one give parts back (gyre_contract::seats::Revoke), as JSON; answers when it has, or is ended
+//! POST /seats            has one give parts back (gyre_contract::seats::Revoke), as JSON; answers when it has, or is ended;
+//!                        POST /seats/offer lets one have cores again (gyre_contract::seats::Offer)
 //! POST /change           several as one (gyre_contract::promise::Together), as JSON: all or none; GET /changes?from=N what was made
 //! GET  /goals            goals, measures and the broker's last window (gyre_contract::goals::Shown), as JSON
 //! POST /broker           what is wanted of the broker (gyre_contract::goals::BrokerWish), as JSON

@@ -1,6 +1,7 @@
-//! Cells that own cores and memory, over HTTP: `GET /seats`, `GET /seats/log`, `POST /seats`, `POST /seats/pool`.
+//! Cells that own cores and memory, over HTTP: `GET /seats`, `GET /seats/log`, `POST /seats`, `/seats/offer` and `/seats/pool`.
 //!
 //! * `POST` takes `gyre_contract::seats::Revoke` and answers when the parts are back, or the cell is ended; a refusal answers 409.
+//! * `POST /seats/offer` takes `gyre_contract::seats::Offer` and answers when the cores are taken, or the time is over.
 //! * `POST /seats/pool` takes the bytes that are to be kept for cells, and answers how many are.
 
 use std::{
@@ -8,7 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use gyre_contract::seats::Revoke;
+use gyre_contract::seats::Refusal;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     http::{self, Request},
@@ -28,12 +30,17 @@ pub fn answer(request: &Request, out: &mut impl Write, source: &Arc<dyn Source>)
             Some(from) => send(out, source.seat_log(from)),
             None => http::refuse(out, "400 Bad Request", "`from` must be a number"),
         },
-        ("POST", "/seats") => revoke(out, &request.body, source),
+        ("POST", "/seats") => order(out, &request.body, |order| source.revoke(order)),
+        ("POST", "/seats/offer") => order(out, &request.body, |order| source.offer(order)),
         ("POST", "/seats/pool") => match serde_json::from_slice(&request.body) {
             Ok(bytes) => send(out, source.pool(bytes)),
             Err(error) => http::refuse(out, "400 Bad Request", &format!("this is no number of bytes: {error}")),
         },
-        _ => http::refuse(out, "404 Not Found", "there is: GET /seats and /seats/log; POST /seats and /seats/pool"),
+        _ => http::refuse(
+            out,
+            "404 Not Found",
+            "there is: GET /seats and /seats/log; POST /seats, /seats/offer and /seats/pool",
+        ),
     }
 }
 
@@ -42,14 +49,18 @@ fn from(query: &str) -> Option<u64> {
     query.split('&').find_map(|word| word.strip_prefix("from=")).map_or(Some(0), |word| word.parse().ok())
 }
 
-fn revoke(out: &mut impl Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
-    let order: Revoke = match serde_json::from_slice(body) {
+fn order<Order: DeserializeOwned, Done: Serialize>(
+    out: &mut impl Write,
+    body: &[u8],
+    give: impl FnOnce(&Order) -> io::Result<Result<Done, Refusal>>,
+) -> io::Result<()> {
+    let order = match serde_json::from_slice(body) {
         Ok(order) => order,
         Err(error) => return http::refuse(out, "400 Bad Request", &format!("this is no order to a cell: {error}")),
     };
-    match source.revoke(&order) {
+    match give(&order) {
         Ok(Err(refusal)) => http::respond(out, "409 Conflict", JSON, &serde_json::to_vec(&refusal)?),
-        Ok(Ok(returned)) => http::respond(out, "200 OK", JSON, &serde_json::to_vec(&returned)?),
+        Ok(Ok(done)) => http::respond(out, "200 OK", JSON, &serde_json::to_vec(&done)?),
         Err(error) => refuse(out, &error),
     }
 }

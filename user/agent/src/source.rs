@@ -24,7 +24,7 @@ use gyre_contract::{
     monitor::Snapshot,
     native::Change,
     promise::{Record as ChangeRecord, Together},
-    seats::{self, Record as SeatRecord, Revoke, Seats},
+    seats::{self, Offer, Record as SeatRecord, Revoke, Seats},
     session::ExecRequest,
     trace::Batch,
     zones::{Answer, Command, Orderer, Record as ZoneRecord, Wish, WishAnswer, Zones},
@@ -114,6 +114,14 @@ pub trait Source: Send + Sync + 'static {
     /// # Errors
     /// As [`Source::seats`]; a refusal is an answer.
     fn revoke(&self, _order: &Revoke) -> io::Result<seats::Answer> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Offers cores to one, and waits until it has taken them or the time is over.
+    ///
+    /// # Errors
+    /// As [`Source::seats`]; a refusal is an answer.
+    fn offer(&self, _order: &Offer) -> io::Result<seats::OfferAnswer> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

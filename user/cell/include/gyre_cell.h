@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define GYRE_CELL_ENTER 0x1050 /* under `gyre-cell` with 0: leaves the cell, with memory and files as they are; EBUSY with several threads */
-#define GYRE_CELL_ASK 0x105e   /* in a plain cell: MORE, GIVE, GIVE_CORE or LEAVE, and its argument (gyre_cell_ask) */
+#define GYRE_CELL_ASK 0x105e   /* in a plain cell: MORE, GIVE, GIVE_CORE, GET_CORE or LEAVE, and its argument (gyre_cell_ask) */
 /* By a line: addresses of a gyre_cell_device_request and of a place for gyre_cell_device_facts. The queue is a split ring of virtio 1.2
  * (2.7) in lots, its requests are those of a block device (5.2.6). Words that cannot be true end the cell. A network card is opened with a
  * gyre_cell_card_request and gyre_cell_card_facts: each chain is a frame of Ethernet, without a header of virtio. */
@@ -35,12 +35,14 @@
 #define GYRE_CELL_KICK 8  /* wakes a core that waits; second argument 1: and gives it the interrupt GYRE_CELL_KICK_VECTOR */
 #define GYRE_CELL_FLUSH 9 /* all other cores forget translations */
 #define GYRE_CELL_GIVE_CORE 10 /* gives back this core, or one that was not started; 0 stays */
+#define GYRE_CELL_GET_CORE 11 /* gets a core in the place of one that was given back, and waits until it has come; then START */
 #define GYRE_CELL_KICK_VECTOR 32
 
 /* gyre_cell_page.asks */
 #define GYRE_CELL_GIVE_BACK 1u
 #define GYRE_CELL_SIGNAL 2u
 #define GYRE_CELL_END 4u
+#define GYRE_CELL_OFFER 8u
 
 /* gyre_cell_line.state */
 #define GYRE_CELL_FREE 0u
@@ -70,6 +72,7 @@ struct gyre_cell_page {
     uint32_t wanted_lots, wanted_cores; /* of all but the first */
     uint64_t wanted_until; /* time stamp; 0 if nothing is wanted */
     uint64_t held;         /* the cell's word: signals that wait in the kernel; ring BELL after a bit has gone if that signal waits */
+    uint32_t offered_cores; /* in the place of those that were given back */
 };
 
 struct gyre_cell_line {
@@ -108,8 +111,8 @@ _Static_assert(sizeof(struct gyre_cell_request) == 64 && sizeof(struct gyre_cell
  * used before there are gates must be present, and the process has one thread. */
 static inline int gyre_cell_enter(const struct gyre_cell_request *request) { return (int)syscall(GYRE_CELL_ENTER, request); }
 
-/* In a plain cell: asks for more bytes (MORE), gives back the lot at an address of the list (GIVE) or a core (GIVE_CORE), or leaves (LEAVE): an
- * ordinary process without its lots. A lot at p lies at window + p, and can be shown elsewhere too (mremap(2) with no old bytes); one that was
+/* In a plain cell: asks for more bytes (MORE), gives back the lot at an address of the list (GIVE) or a core (GIVE_CORE), gets a core in its place
+ * (GET_CORE: EBUSY if one is there, EAGAIN if none is free), or leaves (LEAVE): an ordinary process without its lots. A lot at p lies at window + p, and can be shown elsewhere too (mremap(2) with no old bytes); one that was
  * given back is SIGBUS. Children do not inherit the lots. Answers 0, or -1 with errno. */
 static inline int gyre_cell_ask(uint64_t number, uint64_t first) { return (int)syscall(GYRE_CELL_ASK, number, first); }
 

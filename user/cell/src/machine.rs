@@ -12,13 +12,15 @@ use crate::{
     signal::Come,
 };
 
-/// Parts that the kernel wants back.
+/// Parts that the kernel wants back, or offers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wanted {
     /// Lots.
     pub lots: u32,
     /// Cores beside the first one, which each go by themselves ([`crate::runtime::Then::Go`]).
     pub cores: u32,
+    /// Cores that the owner offers in the place of those that have gone.
+    pub offered: u32,
 }
 
 /// The ground.
@@ -67,7 +69,7 @@ pub trait Machine: Window {
     /// The kernel's.
     fn more(&mut self, bytes: u64, add: &mut dyn FnMut(u64)) -> Result<(), Errno>;
 
-    /// Parts that the kernel wants back, once for each order.
+    /// Parts that the kernel wants back or offers, once for each order.
     fn wanted(&mut self) -> Wanted;
 
     /// Gives a lot back that nobody uses.

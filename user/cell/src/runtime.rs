@@ -10,7 +10,8 @@
 //! wait for their turn, or rest. So nothing here is entered twice. The program's memory is read and written only where it is present.
 //!
 //! Cores that the kernel wants back go by themselves, each the next time that it is here ([`Runtime::or_go`]); the first one stays. The kernel tells
-//! all cores of its wish, so each comes: one that computes by an interrupt, one that rests by the end of its rest.
+//! all cores of its wish, so each comes: one that computes by an interrupt, one that rests by the end of its rest. Cores that the owner offers come
+//! into the places of those that have gone ([`Runtime::takes_core`]).
 
 use core::fmt::Write as _;
 
@@ -87,7 +88,7 @@ pub struct Runtime<M: Machine> {
     /// Calls under way in the kernel.
     pub(crate) calls: Calls,
     bell: Bell,
-    /// Parts that the kernel wants back and has not got yet.
+    /// Parts that the kernel wants back and has not got yet, and cores that it offers.
     owed: Wanted,
     /// Cores that have gone, as bits.
     gone: u64,
@@ -173,6 +174,26 @@ impl<M: Machine> Runtime<M> {
         self.bell = Bell::Silent;
         self.machine.bell();
         Then::Go
+    }
+
+    /// Returns the place for a core that is to be got, if the owner offers one and this core, which leaves like this, stays. It counts as one that
+    /// rests: it looks for a thread when it comes.
+    pub fn takes_core(&mut self, then: Then) -> Option<usize> {
+        if self.owed.offered == 0 || then == Then::Go {
+            return None;
+        }
+        self.owed.offered = self.owed.offered.min(self.gone.count_ones()).checked_sub(1)?;
+        let core = self.gone.trailing_zeros() as usize;
+        self.gone &= !(1 << core);
+        self.resting |= 1 << core;
+        Some(core)
+    }
+
+    /// No core comes into a place for which there was an offer.
+    pub fn has_not_come(&mut self, core: usize) {
+        self.owed.offered = 0;
+        self.gone |= 1 << core;
+        self.resting &= !(1 << core);
     }
 
     /// Returns whether cores are left beside the one that is here, which leaves like this.
@@ -514,9 +535,13 @@ impl<M: Machine> Runtime<M> {
         if refused { Err(Errno::NOMEM) } else { Ok(()) }
     }
 
-    /// Hears what the kernel wants back, and gives lots, as far as they are free. The rest goes as soon as it is.
+    /// Hears what the kernel wants back or offers, and gives lots, as far as they are free. The rest goes as soon as it is.
     pub fn give_back(&mut self) {
-        let Wanted { lots, cores } = self.machine.wanted();
+        let Wanted { lots, cores, offered } = self.machine.wanted();
+        if offered > 0 && cores == 0 {
+            // Nothing is offered while an order stands.
+            (self.owed.cores, self.owed.offered) = (0, offered);
+        }
         self.owed.lots = self.owed.lots.saturating_add(lots);
         self.owed.cores = self.owed.cores.saturating_add(cores);
         while self.owed.lots > 0 {

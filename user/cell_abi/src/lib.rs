@@ -52,6 +52,9 @@ pub mod exit {
     pub const FLUSH: u64 = 9;
     /// Gives back the cell's core rdi: itself, which never comes back, or one that was not started. Core 0 stays as long as the cell.
     pub const GIVE_CORE: u64 = 10;
+    /// Gets a core in the place of the cell's core rdi, which was given back. Returns when it has come: [`START`] starts it. EBUSY: a core is there, or
+    /// on its way. EAGAIN: none is free, or the owner wants some back.
+    pub const GET_CORE: u64 = 11;
 }
 
 /// The vector of [`exit::KICK`], and of notices ([`flag::NOTICES`]).

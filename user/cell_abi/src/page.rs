@@ -16,6 +16,9 @@ pub mod asks {
     pub const SIGNAL: u32 = 2;
     /// All is wanted back: the process shall end.
     pub const END: u32 = 4;
+    /// The owner offers cores in the place of those that were given back: see [`super::CellPage::offered_cores`]. The cell takes the bit away when it
+    /// has seen it.
+    pub const OFFER: u32 = 8;
 }
 
 /// The shared page. The cell writes `root` and `held` and takes bits of `asks` away; the kernel writes the rest, and believes nothing that it reads.
@@ -58,6 +61,8 @@ pub struct CellPage {
     /// them there. At the beginning it is the mask of the process. A cell that takes a bit away looks at `signals` afterwards, and if that one
     /// waits rings [`crate::exit::BELL`]. SIGKILL and SIGSTOP are never held back.
     pub held: AtomicU64,
+    /// Cores that the owner offers: the cell gets each by [`crate::exit::GET_CORE`].
+    pub offered_cores: AtomicU32,
 }
 
 const _: () = assert!(size_of::<CellPage>() == 4096);

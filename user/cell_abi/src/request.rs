@@ -3,7 +3,7 @@
 /// The number of the native call, with the address of a [`CellRequest`].
 pub const ENTER: u64 = 0x1050;
 /// The number of the native call by which a plain cell asks for what others have by [`crate::exit`]s: the number of the exit (MORE, GIVE,
-/// GIVE_CORE or LEAVE) and its argument. A lot is named by its place in the list of the page.
+/// GIVE_CORE, GET_CORE or LEAVE) and its argument. A lot is named by its place in the list of the page.
 pub const ASK: u64 = 0x105e;
 /// Memory is granted in lots of so many bytes, which lie at multiples of it.
 pub const LOT_BYTES: u64 = 2 << 20;

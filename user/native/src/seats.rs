@@ -4,9 +4,9 @@ use std::io;
 
 use gyre_contract::{
     native::{self, Lease},
-    seats::{Answer, Record, Revoke, Seats},
+    seats::{Answer, Offer, OfferAnswer, Record, Revoke, Seats},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use zerocopy::FromBytes as _;
 
 use crate::call;
@@ -57,10 +57,22 @@ pub fn log(from: u64) -> io::Result<Vec<Record>> {
 /// # Errors
 /// The kernel's error; see [`native::CELL_REVOKE`]. A refusal is an answer.
 pub fn revoke(order: &Revoke) -> io::Result<Answer> {
+    ask(native::CELL_REVOKE, order)
+}
+
+/// Offers cores to a cell, and waits until it has taken them or the time is over.
+///
+/// # Errors
+/// The kernel's error; see [`native::CELL_OFFER`]. A refusal is an answer.
+pub fn offer(order: &Offer) -> io::Result<OfferAnswer> {
+    ask(native::CELL_OFFER, order)
+}
+
+fn ask<T: DeserializeOwned>(call: u64, order: &impl Serialize) -> io::Result<T> {
     let request =
         postcard::to_allocvec(order).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     let mut answer = vec![0; ANSWER_BYTES];
-    let bytes = call::with_both(native::CELL_REVOKE, &request, &mut answer)?;
+    let bytes = call::with_both(call, &request, &mut answer)?;
     decode(answer.get(..bytes).unwrap_or_default())
 }
 
@@ -83,7 +95,9 @@ mod tests {
     #[test]
     fn linux_knows_no_cells() {
         let order = Revoke { tenant: "gold".into(), process: 1, cores: 0, memory_bytes: 0, within_ns: 1 };
-        for error in [leases().unwrap_err(), seats().unwrap_err(), log(0).unwrap_err(), revoke(&order).unwrap_err()] {
+        let cores = Offer { tenant: "gold".into(), process: 1, cores: 1, within_ns: 1 };
+        let lists = [leases().unwrap_err(), seats().unwrap_err(), log(0).unwrap_err()];
+        for error in lists.into_iter().chain([revoke(&order).unwrap_err(), offer(&cores).unwrap_err()]) {
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         }
     }

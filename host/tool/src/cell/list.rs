@@ -1,4 +1,4 @@
-//! `gyre cell list`, `log`, `revoke` and `pool`.
+//! `gyre cell list`, `log`, `revoke`, `offer` and `pool`.
 //!
 //! * The list is a table of cells, what is free beside them, and a table of devices if the machine has some for cells.
 //! * The log is a line for each record; with `--follow` it goes on until nobody reads any more.
@@ -9,13 +9,13 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use gyre_contract::seats::{Device, Outcome, Record, Returned, Revoke, Seat, Seats};
+use gyre_contract::seats::{Device, Offer, Outcome, Record, Refusal, Returned, Revoke, Seat, Seats, Taken};
 use gyre_machine_file::units::{self, show_bytes, show_count};
 
 use crate::{
     agent::Agent,
     check::print_json,
-    cli::{CellLog, CellRevoke},
+    cli::{CellLog, CellOffer, CellRevoke},
     failure::{Failure, Result},
     out::{self, Form},
     size, ui,
@@ -167,14 +167,47 @@ fn line(record: &Record) -> String {
 /// When the order is refused; nothing was asked of the cell then.
 pub fn revoke(agent: &Agent, arguments: &CellRevoke, form: Form) -> Result<ExitCode> {
     let order = order(arguments)?;
-    let returned = agent.revoke(&order)?.map_err(|refusal| {
-        Failure::with_help(refusal.to_string(), "gyre cell list shows the cells, their processes and what they have")
-    })?;
+    let returned = agent.revoke(&order)?.map_err(refused)?;
     match form {
         Form::Programs => print_json(&returned)?,
         Form::People => println!("{}", outcome(&order, returned)),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::with_help(refusal.to_string(), "gyre cell list shows the cells, their processes and what they have")
+}
+
+/// Runs `gyre cell offer`.
+///
+/// # Errors
+/// When the offer is refused, or the cell has not taken all of it.
+pub fn offer(agent: &Agent, arguments: &CellOffer, form: Form) -> Result<ExitCode> {
+    let order = Offer {
+        tenant: arguments.tenant.clone(),
+        process: arguments.process,
+        cores: arguments.cores,
+        within_ns: within(&arguments.within)?,
+    };
+    let taken = agent.offer(&order)?.map_err(refused)?;
+    match form {
+        Form::Programs => print_json(&taken)?,
+        Form::People => println!("{}", words_of(&order, taken)),
+    }
+    Ok(if taken.cores == order.cores { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn words_of(order: &Offer, taken: Taken) -> String {
+    let took = format!("after {:.1} ms", taken.took_ns as f64 / 1e6);
+    match taken.cores {
+        all if all == order.cores => format!("taken {took}"),
+        some => format!("the cell has taken {some} of {} cores {took}; the rest is not offered any more", order.cores),
+    }
+}
+
+fn within(time: &str) -> Result<u64> {
+    units::nanoseconds(time).map_err(|why| Failure::new(format!("--within: {why}")))
 }
 
 /// Runs `gyre cell pool`.
@@ -191,15 +224,13 @@ pub fn pool(agent: &Agent, size: &str, form: Form) -> Result<ExitCode> {
 }
 
 fn order(arguments: &CellRevoke) -> Result<Revoke> {
-    let wrong = |what: &str, expected: String| Failure::new(format!("--{what}: {expected}"));
     let memory = arguments.memory.as_deref().map_or(Ok(0), |memory| size::size("--memory", memory))?;
-    let within = units::nanoseconds(&arguments.within).map_err(|why| wrong("within", why))?;
     Ok(Revoke {
         tenant: arguments.tenant.clone(),
         process: arguments.process,
         cores: arguments.cores,
         memory_bytes: memory,
-        within_ns: within,
+        within_ns: within(&arguments.within)?,
     })
 }
 
@@ -288,6 +319,15 @@ mod tests {
             result: String::new(),
         };
         assert_eq!(line(&record).trim_start(), "1.500 s  give     gold 17, 2.00 MiB, by the owner, 2.3 ms");
+    }
+
+    #[test]
+    fn an_offer_says_how_much_of_it_was_taken() {
+        let order = Offer { tenant: "gold".into(), process: 17, cores: 2, within_ns: within("1 s").unwrap() };
+        let words = |cores| words_of(&order, Taken { cores, took_ns: 1_500_000 });
+        assert_eq!(words(2), "taken after 1.5 ms");
+        assert_eq!(words(1), "the cell has taken 1 of 2 cores after 1.5 ms; the rest is not offered any more");
+        assert!(within("soon").is_err());
     }
 
     #[test]

@@ -1,4 +1,12 @@
 //! The command line of `gyre cell`.
+//!
+//! * [`CellRun`]: a program of a tenant as a cell, with its policies and devices.
+//! * [`CellRevoke`], [`CellOffer`]: orders to a cell, which is known by its tenant and its process.
+//! * [`CellList`], [`CellLogging`], [`CellPool`]: what there is, what has happened, and how much memory is kept for cells.
+//!
+//! Cells in time are something else: `gyre set cell` changes those.
+//!
+//! Sizes and times are words with units; `cell/list.rs` reads them. Whether an order can be followed is the machine's to say.
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +18,7 @@ Examples:
   ./gyre cell run gold --cores 2 --restart -- /usr/bin/worker
   ./gyre cell list                                    who has which cores and how much memory, and what it cost
   ./gyre cell revoke gold 17 --memory '32 MiB' --within '100 ms'
+  ./gyre cell offer gold 17 --cores 1                 a core in the place of one that it gave back
   ./gyre cell log --json | jq .result
   ./gyre cell pool '64 MiB'
   ./gyre cell run gold --memory '128 MiB' --pager eager -- /usr/bin/redis-server --save ''
@@ -32,6 +41,8 @@ pub enum CellCommand {
     List(CellList),
     /// Have a cell give back memory or cores within a time, or all that it has; if it does not, it is ended
     Revoke(CellRevoking),
+    /// Let a cell have cores again that it gave back; what it does not take within the time is not offered any more
+    Offer(CellOffering),
     /// Keep more or less memory for cells: lots that no cell has go back to the machine, or come from it
     Pool(CellPool),
     /// Show each grant, entry, exit and revocation: when, what moved, by whose order, and how it ended
@@ -58,6 +69,20 @@ pub struct CellRevoking {
     /// The order.
     #[command(flatten)]
     pub order: CellRevoke,
+    /// Write JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `cell offer`.
+#[derive(Args)]
+pub struct CellOffering {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: super::Select,
+    /// The offer.
+    #[command(flatten)]
+    pub offer: CellOffer,
     /// Write JSON
     #[arg(long)]
     pub json: bool,
@@ -92,6 +117,21 @@ pub struct CellRevoke {
     pub memory: Option<String>,
     /// The time that the cell has, 1 ms to 60 s
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
+    pub within: String,
+}
+
+/// Cores for a cell.
+#[derive(Args)]
+pub struct CellOffer {
+    /// The tenant
+    pub tenant: String,
+    /// The cell's process, as `gyre cell list` shows it
+    pub process: i32,
+    /// Cores, as many as it has given back at most
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub cores: u32,
+    /// The time for which they are offered, 1 ms to 60 s
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub within: String,
 }
 

@@ -31,6 +31,7 @@ impl Command {
                 CellCommand::Run(run) => run.json,
                 CellCommand::List(list) => list.json,
                 CellCommand::Revoke(order) => order.json,
+                CellCommand::Offer(offer) => offer.json,
                 CellCommand::Pool(pool) => pool.json,
                 CellCommand::Log(log) => log.json,
             },

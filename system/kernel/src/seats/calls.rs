@@ -1,18 +1,18 @@
 //! The native calls about cells, for the system tenant. In an instance that keeps no memory for cells they answer ENOSYS.
 
 use super::seat::{Phase, Seat};
-use super::station::Place;
-use super::{Seats, demand};
+use super::{Seats, demand, offer};
 use crate::kernel::Kernel;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
-use gyre_contract::seats::{Kind, Record, Revoke, Seat as View, Seats as All, State};
+use gyre_contract::seats::{Kind, Offer, Record, Revoke, Seat as View, Seats as All, State};
 use gyre_engine::Engine;
 use gyre_engine::snapshot::Spent;
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Longest order, bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
@@ -66,12 +66,27 @@ pub fn pool(kernel: &'static Kernel, arguments: Arguments) -> Outcome {
 /// `cell_revoke(request, length, answer, room)`.
 pub async fn revoke(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let seats = seats(kernel)?;
+    let order: Revoke = order(thread, arguments).await?;
+    answer(thread, arguments, &demand::revoke(kernel.base.engine, seats, order).await?).await
+}
+
+/// `cell_offer(request, length, answer, room)`.
+pub async fn offer(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let seats = seats(kernel)?;
+    let order: Offer = order(thread, arguments).await?;
+    answer(thread, arguments, &offer::offer(kernel.base.engine, seats, order).await?).await
+}
+
+async fn order<T: DeserializeOwned>(thread: &Thread, arguments: Arguments) -> Result<T, Errno> {
     if arguments.size(1) > REQUEST_BYTES_MAX {
         return Err(Errno::EINVAL);
     }
     let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
-    let order: Revoke = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
-    let answer = encoded(&demand::revoke(kernel.base.engine, seats, order).await?)?;
+    postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)
+}
+
+async fn answer(thread: &Thread, arguments: Arguments, value: &impl Serialize) -> Outcome {
+    let answer = encoded(value)?;
     if answer.len() > arguments.size(3) {
         return Err(Errno::ENOSPC);
     }
@@ -92,14 +107,14 @@ fn all(engine: &Engine, seats: &Seats) -> All {
 }
 
 fn view(engine: &Engine, seat: &Arc<Seat>) -> View {
-    let live = seat.stations.iter().filter(|station| station.place() != Place::Gone);
+    let live = seat.stations.iter().filter(|station| station.is_held());
     let used = used(engine, seat.activity);
     View {
         cell: seat.number,
         kind: seat.kind,
         tenant: seat.owner.tenant.clone(),
         process: seat.owner.process,
-        cores: live.filter_map(|station| u32::try_from(station.slot).ok()).collect(),
+        cores: live.filter_map(|station| u32::try_from(station.slot()).ok()).collect(),
         memory_bytes: (seat.lot_count() as u64).saturating_mul(gyre_cell_abi::LOT_BYTES),
         since_ns: engine.ns(seat.began),
         state: state(seat),

@@ -6,7 +6,6 @@
 use super::Seats;
 use super::history::Event;
 use super::seat::{Ending, Phase, Seat};
-use super::station::Place;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -24,7 +23,7 @@ use gyre_message::wait::Either;
 use gyre_message::{Gone, reply_pair, select, sleep_ns};
 
 /// The least time that a cell has, ns.
-const WITHIN_NS_MIN: u64 = 1_000_000;
+pub(super) const WITHIN_NS_MIN: u64 = 1_000_000;
 
 /// The rest that is to remain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +72,7 @@ fn demand_of(seat: &Seat, order: Revoke) -> Result<Demand, Refusal> {
     if order.is_all() {
         return Ok(Demand { goal: Goal::Nothing, order, began });
     }
-    let (lots, cores) = (seat.lot_count(), live_cores(seat));
+    let (lots, cores) = (seat.lot_count(), seat.core_count());
     let wanted_lots = usize::try_from(order.memory_bytes.checked_div(LOT_BYTES).unwrap_or(0)).unwrap_or(usize::MAX);
     let rest = |has: usize, wanted: usize| has.checked_sub(wanted).filter(|rest| *rest > 0 || wanted == 0);
     match (rest(lots, wanted_lots), rest(cores, order.cores as usize)) {
@@ -83,11 +82,6 @@ fn demand_of(seat: &Seat, order: Revoke) -> Result<Demand, Refusal> {
             memory_bytes: (lots.saturating_sub(1) as u64).saturating_mul(LOT_BYTES),
         }),
     }
-}
-
-/// Returns how many cores a cell has.
-pub fn live_cores(seat: &Seat) -> usize {
-    seat.stations.iter().filter(|station| station.place() != Place::Gone).count()
 }
 
 /// Asks the cell and waits; the time is over at last.
@@ -115,7 +109,7 @@ fn ask(seat: &Seat, demand: &Demand) {
     let within = demand.order.within_ns.checked_div(1000).unwrap_or(0).saturating_mul(cycles_per_us);
     let until = gyre_x86_64::now().saturating_add(within);
     let has_lots = seat.reach().map_or_else(|| seat.lot_count(), |reach| reach.memory.lot_count());
-    let has_cores = live_cores(seat);
+    let has_cores = seat.core_count();
     seat.with_page(|page| match demand.goal {
         Goal::Nothing => page.ask_for_end(),
         Goal::Less { lots, cores } => {
@@ -135,7 +129,7 @@ fn is_over(seat: &Seat) -> bool {
 
 /// A cell that is over has given all.
 fn is_met(seat: &Seat, goal: Goal) -> bool {
-    let has_less = |lots: usize, cores: usize| seat.lot_count() <= lots && live_cores(seat) <= cores;
+    let has_less = |lots: usize, cores: usize| seat.lot_count() <= lots && seat.core_count() <= cores;
     is_over(seat) || matches!(goal, Goal::Less { lots, cores } if has_less(lots, cores))
 }
 

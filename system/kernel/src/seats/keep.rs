@@ -1,7 +1,8 @@
 //! The keeper of a cell: the task that outlives whatever happens to its process.
 //!
 //! 1. It waits until the thread has made the cell ready or given it up.
-//! 2. It takes the cores out of the grid, and waits until they are out of the cell and back. A core that the cell gives back goes alone before.
+//! 2. It takes the cores out of the grid, and waits until they are out of the cell and back. A core that the cell gives back goes alone before, and
+//!    another one comes into its place if the cell wants that.
 //! 3. It clears the lots that were written to, gives all to the pool, and says that the seat is over.
 //!
 //! Lots to which neither the cell (dirty marks of the nested table) nor the kernel in its name (frames that it looked for by an address) can have
@@ -38,9 +39,7 @@ pub async fn keep(engine: &'static Engine, seats: &'static Seats, seat: Arc<Seat
         Phase::Ready => Some(true),
         _ => None,
     };
-    if seat.changed.until(begins).await {
-        have_cores_sit(engine, seats, &seat).await;
-    }
+    let cores = if seat.changed.until(begins).await { have_cores_sit(engine, seats, &seat).await } else { Vec::new() };
     let ending = seat.ending();
     seat.set_phase(Phase::Out(ending));
     note_end(seats, &seat, ending);
@@ -48,45 +47,97 @@ pub async fn keep(engine: &'static Engine, seats: &'static Seats, seat: Arc<Seat
     let lots = give_back(seats, &seat).await;
     seats.devices.free_all(seat.number);
     let memory_bytes = (lots as u64).saturating_mul(gyre_cell_abi::LOT_BYTES);
-    let cores = cores_of(&seat);
     let event = Event { deed: Deed::Return, cores, memory_bytes, by: By::Kernel, began, result: String::new() };
     seats.history.note(&seat, event);
     seats.remove(&seat);
     seat.set_phase(Phase::Over(ending));
 }
 
-/// Takes the cores out of the grid, and waits until all are back.
-async fn have_cores_sit(engine: &'static Engine, seats: &'static Seats, seat: &Arc<Seat>) {
-    let mut came = 0usize;
+/// Takes the cores out of the grid, brings others that the cell wants later, and waits until all are back; answers those that the end brought back.
+async fn have_cores_sit(engine: &'static Engine, seats: &'static Seats, seat: &Arc<Seat>) -> Vec<u32> {
     for station in &seat.stations {
-        seats.set_seat(station.slot, Some((seat.clone(), station.index)));
-        let patience = PATIENCE_MS.saturating_mul(gyre_x86_64::cycles_per_ms());
-        let deadline_cycles = gyre_x86_64::now().saturating_add(patience);
-        let withdrawal = Withdrawal { slot: station.slot, lessee: seat.activity, deadline_cycles };
-        if let Err(error) = engine.withdraw_core(withdrawal).await {
-            log::info!("core {} does not come for cell {}: {error:?}", station.slot, seat.number);
-            seats.set_seat(station.slot, None);
-            seat.finish(Ending::Refused(errno(&error)));
-            break;
+        let brought = if seat.is_ended() { Err(Errno::EINTR) } else { bring(engine, seats, seat, station).await };
+        if let Err(error) = brought {
+            seat.finish(Ending::Refused(error));
+            station.set_place(Place::Gone);
         }
-        came = came.saturating_add(1);
     }
-    let mut entry = Entry::Awaited;
-    let mut back = 0usize;
-    while back < came {
-        let (gone, entered) = seat.changed.until(|| news(seat, back, entry)).await;
-        if entered && entry == Entry::Awaited {
+    let (mut entry, mut returned) = (Entry::Awaited, Vec::new());
+    while seat.stations.iter().any(|station| station.place() != Place::Gone) {
+        if seat.changed.until(|| news(seat, entry)).await == News::Entered {
             entry = Entry::Noted;
             note_entry(seats, seat);
         }
-        // In any order: those that are gone and have a seat still.
-        for station in gone.iter().filter_map(|index| seat.stations.get(*index)) {
-            if seats.set_seat(station.slot, None) {
-                take_back(engine, seats, seat, station).await;
-                back = back.saturating_add(1);
+        for station in &seat.stations {
+            match station.place() {
+                Place::Left => returned.extend(take_back(engine, seats, seat, station).await),
+                Place::Wanted => bring_another(engine, seats, seat, station).await,
+                Place::Away | Place::Here | Place::Gone => {}
             }
         }
     }
+    returned
+}
+
+/// Takes the core of a place out of the grid, for the cell.
+async fn bring(
+    engine: &'static Engine,
+    seats: &'static Seats,
+    seat: &Arc<Seat>,
+    station: &Station,
+) -> Result<(), Errno> {
+    let slot = station.slot();
+    seats.set_seat(slot, Some((seat.clone(), station.index)));
+    let patience = PATIENCE_MS.saturating_mul(gyre_x86_64::cycles_per_ms());
+    let deadline_cycles = gyre_x86_64::now().saturating_add(patience);
+    let withdrawn = engine.withdraw_core(Withdrawal { slot, lessee: seat.activity, deadline_cycles }).await;
+    withdrawn.map(drop).map_err(|error| {
+        log::info!("core {slot} does not come for cell {}: {error:?}", seat.number);
+        seats.set_seat(slot, None);
+        errno(&error)
+    })
+}
+
+/// Brings a core of the pool into a place for which the cell wants one.
+async fn bring_another(engine: &'static Engine, seats: &'static Seats, seat: &Arc<Seat>, station: &Station) {
+    let began = gyre_x86_64::now();
+    let outcome = another(engine, seats, seat, station).await;
+    note_another(seats, seat, began, outcome);
+    if let Err(error) = outcome {
+        station.refuse(error);
+        seat.wake_cores();
+    }
+    seat.changed.wake_all();
+}
+
+async fn another(
+    engine: &'static Engine,
+    seats: &'static Seats,
+    seat: &Arc<Seat>,
+    station: &Station,
+) -> Result<usize, Errno> {
+    let slot = seats.pool.take_core(seat.number)?;
+    station.begin_again(slot);
+    // After it counts as the cell's: an order to give back sees it, or is seen here.
+    let brought = match seat.is_asked.load(Ordering::SeqCst) || seat.is_ended() {
+        true => Err(Errno::EAGAIN),
+        false => bring(engine, seats, seat, station).await,
+    };
+    if brought.is_err() {
+        seats.pool.give_core(seat.number, slot);
+    }
+    brought.map(|()| slot)
+}
+
+/// Notes that a cell got another core, or why not. One that asks again and again while none is free would fill the log.
+pub(super) fn note_another(seats: &Seats, seat: &Seat, began: u64, outcome: Result<usize, Errno>) {
+    let (cores, result) = match outcome {
+        Err(Errno::EAGAIN) => return,
+        Ok(slot) => (u32::try_from(slot).into_iter().collect(), String::new()),
+        Err(error) => (Vec::new(), format!("no core: {error:?}")),
+    };
+    let event = Event { deed: Deed::More, cores, memory_bytes: 0, by: By::Process, began, result };
+    seats.history.note(seat, event);
 }
 
 /// Whether the entry is in the log.
@@ -96,31 +147,43 @@ enum Entry {
     Noted,
 }
 
-/// Returns the cores that are gone, if they are more than before, and whether the cell has begun, if that is new.
-fn news(seat: &Seat, back: usize, entry: Entry) -> Option<(Vec<usize>, bool)> {
-    let gone = seat.stations.iter().filter(|station| station.place() == Place::Gone);
-    let gone: Vec<usize> = gone.map(|station| station.index).collect();
-    let entered = seat.entered.load(Ordering::Relaxed) != 0;
-    (gone.len() > back || entered && entry == Entry::Awaited).then_some((gone, entered))
+/// Something that the keeper has to deal with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// The first core is in the cell.
+    Entered,
+    /// A core has left, or one is wanted.
+    Moves,
 }
 
-/// Waits until a core works in its slot again; it goes into the pool if the cell goes on.
-async fn take_back(engine: &'static Engine, seats: &Seats, seat: &Seat, station: &Station) {
-    let began = gyre_x86_64::now();
+fn news(seat: &Seat, entry: Entry) -> Option<News> {
+    if entry == Entry::Awaited && seat.entered.load(Ordering::Relaxed) != 0 {
+        return Some(News::Entered);
+    }
+    let moves = seat.stations.iter().any(|station| matches!(station.place(), Place::Left | Place::Wanted));
+    moves.then_some(News::Moves)
+}
+
+/// Waits until a core works in its slot again; it goes into the pool if the cell goes on, and is answered if not.
+async fn take_back(engine: &'static Engine, seats: &Seats, seat: &Seat, station: &Station) -> Option<u32> {
+    let (began, slot) = (gyre_x86_64::now(), station.slot());
+    seats.set_seat(slot, None);
     for _ in 0..LOOKS_MAX {
-        if !engine.is_vacant(station.slot) {
+        if !engine.is_vacant(slot) {
             break;
         }
         sleep_ns(LOOK_NS).await;
     }
-    if seat.is_ended() {
-        return;
+    let core = u32::try_from(slot).ok();
+    let goes_on = !seat.is_ended();
+    if goes_on {
+        seats.pool.give_core(seat.number, slot);
+        let (cores, by) = (core.into_iter().collect(), by_whom(seat));
+        seats.history.note(seat, Event { deed: Deed::Give, cores, memory_bytes: 0, by, began, result: String::new() });
     }
-    seats.pool.give_core(seat.number, station.slot);
-    let cores = u32::try_from(station.slot).into_iter().collect();
-    let by = by_whom(seat);
-    seats.history.note(seat, Event { deed: Deed::Give, cores, memory_bytes: 0, by, began, result: String::new() });
+    station.set_place(Place::Gone);
     seat.changed.wake_all();
+    core.filter(|_| !goes_on)
 }
 
 /// Returns whose order it is if a cell gives something.
@@ -129,7 +192,7 @@ pub fn by_whom(seat: &Seat) -> By {
 }
 
 fn cores_of(seat: &Seat) -> Vec<u32> {
-    seat.stations.iter().filter_map(|station| u32::try_from(station.slot).ok()).collect()
+    seat.stations.iter().filter_map(|station| u32::try_from(station.slot()).ok()).collect()
 }
 
 /// Notes that the first core is in the cell.

@@ -4,7 +4,6 @@
 
 use super::calls::state;
 use super::seat::Seat;
-use super::station::Place;
 use crate::kernel::Kernel;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,7 +37,7 @@ pub async fn list(kernel: &'static Kernel, thread: &Thread, arguments: Arguments
 }
 
 fn view(seat: &Seat) -> Lease {
-    let live = seat.stations.iter().filter(|station| station.place() != Place::Gone);
+    let live = seat.stations.iter().filter(|station| station.is_held());
     let bit = |slot: usize| u32::try_from(slot).ok().and_then(|slot| 1u64.checked_shl(slot)).unwrap_or(0);
     let mut name = [0; 16];
     name.iter_mut().zip(&seat.owner.name).for_each(|(place, byte)| *place = *byte);
@@ -47,7 +46,7 @@ fn view(seat: &Seat) -> Lease {
         process: seat.owner.process,
         state: word_of(state(seat)),
         lots: u32::try_from(seat.lot_count()).unwrap_or(u32::MAX),
-        cores: live.map(|station| bit(station.slot)).fold(0, |all, one| all | one),
+        cores: live.map(|station| bit(station.slot())).fold(0, |all, one| all | one),
         name,
         runtime: seat.owner.hash.unwrap_or_default(),
         ..Lease::default()

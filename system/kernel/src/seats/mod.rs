@@ -15,7 +15,7 @@
 //! whatever that does, and go back into the grid; the keeper does the rest. The thread holds nothing that a core could still reach. The death
 //! of the cell on one core ends it on all.
 //!
-//! The owner sees all cells and takes parts back ([`calls`], [`demand`]), a tenant its own ([`leases`]); [`history`] is the log; [`image`] says which runtime it is.
+//! The owner sees all cells and takes parts back ([`calls`], [`demand`]) and offers cores again ([`offer`]), a tenant its own ([`leases`]); [`history`] is the log; [`image`] says which runtime it is.
 //!
 //! Time of the cores is in spans of the process's activity at `LEASE`; the calls are served in the process's name. Memory is charged to the
 //! process while it has it.
@@ -29,6 +29,7 @@ mod history;
 mod image;
 mod keep;
 pub mod leases;
+mod offer;
 mod owner;
 pub mod plain;
 mod pool;

@@ -173,6 +173,15 @@ impl CellPool {
         state.lots.extend(lots.into_iter().map(|page| (number_of(&page), page)));
     }
 
+    /// Takes a core for a cell that goes on.
+    ///
+    /// # Errors
+    /// EAGAIN if none is free.
+    pub fn take_core(&self, number: u16) -> Result<usize, Errno> {
+        let parts = self.state.lock().take(number, Wish { cores: 1, ..Wish::default() })?;
+        parts.cores.first().and_then(|core| usize::try_from(*core).ok()).ok_or(Errno::EAGAIN)
+    }
+
     /// Takes back a core of a cell that goes on.
     pub fn give_core(&self, number: u16, slot: usize) {
         let cores = u32::try_from(slot).into_iter().collect();

@@ -10,7 +10,7 @@
 use super::owner::Owner;
 use super::plain::Plain;
 use super::pool::Leased;
-use super::station::Station;
+use super::station::{Place, Station};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -103,6 +103,8 @@ pub struct Seat {
     pub lots: SpinLock<Vec<Page>>,
     /// An order to give back stands.
     pub is_asked: AtomicBool,
+    /// An offer of cores stands.
+    pub is_offered: AtomicBool,
     reach: SpinLock<Option<Reach>>,
     plain: SpinLock<Option<Arc<Plain>>>,
     phase: SpinLock<Phase>,
@@ -155,6 +157,7 @@ impl Seat {
             run_before: new.run_before,
             lots: SpinLock::new(leased.lots),
             is_asked: AtomicBool::new(false),
+            is_offered: AtomicBool::new(false),
             reach: SpinLock::new(None),
             plain: SpinLock::new(None),
             phase: SpinLock::new(Phase::Preparing),
@@ -216,14 +219,26 @@ impl Seat {
         self.called.wake_all();
     }
 
-    /// A core has come; true if all are there now.
-    pub fn arrive(&self) -> bool {
-        self.arrived.fetch_add(1, Ordering::SeqCst).saturating_add(1) == self.stations.len()
+    /// A core has come: those that wait for it look.
+    pub fn arrive(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+        self.changed.wake_all();
+        self.wake_cores();
     }
 
     /// Returns true once all cores were there.
     pub fn is_complete(&self) -> bool {
-        self.arrived.load(Ordering::SeqCst) == self.stations.len()
+        self.arrived.load(Ordering::SeqCst) >= self.stations.len()
+    }
+
+    /// Wakes the cores that wait in the kernel.
+    pub fn wake_cores(&self) {
+        self.stations.iter().for_each(Station::wake);
+    }
+
+    /// Returns how many cores it has.
+    pub fn core_count(&self) -> usize {
+        self.stations.iter().filter(|station| station.is_held()).count()
     }
 
     /// Ends the cell, for this reason if it is the first one. Never waits.
@@ -234,6 +249,11 @@ impl Seat {
         self.called.wake_all();
         // Also one that computes leaves: the host's interrupts end each stay.
         self.stations.iter().for_each(Station::ring);
+    }
+
+    /// Returns true if no core is on its way to it.
+    pub fn is_settled(&self) -> bool {
+        self.stations.iter().all(|station| station.place() != Place::Away)
     }
 
     /// Adds lots; false if the keeper has taken all back already.

@@ -24,7 +24,8 @@ const VIOLATIONS_MAX: u32 = 1_000;
 
 /// Runs the cell on a core until it is over, or not at all if it was ended before.
 pub fn sit(seat: &Seat, station: &Station) {
-    arrive(seat, station);
+    station.set_place(Place::Here);
+    seat.arrive();
     if let Some(core) = wait_for_start(seat, station)
         && let Some(reach) = seat.reach()
     {
@@ -35,17 +36,8 @@ pub fn sit(seat: &Seat, station: &Station) {
         }
     }
     gyre_x86_64::clear_timer();
-    station.set_place(Place::Gone);
+    station.set_place(Place::Left);
     seat.changed.wake_all();
-}
-
-fn arrive(seat: &Seat, station: &Station) {
-    station.set_place(Place::Here);
-    if seat.arrive()
-        && let Some(first) = seat.stations.first()
-    {
-        first.wake();
-    }
 }
 
 /// Waits until this core begins; `None` if it never does.
@@ -57,7 +49,7 @@ fn wait_for_start(seat: &Seat, station: &Station) -> Option<Box<Core>> {
         return None;
     }
     let mut core = station.take_core()?;
-    core.set_core_number(u32::try_from(station.slot).unwrap_or(0));
+    core.set_core_number(u32::try_from(station.slot()).unwrap_or(0));
     if is_first {
         seat.entered.store(gyre_x86_64::now(), Ordering::Relaxed);
         seat.set_phase(Phase::Inside);
@@ -195,14 +187,27 @@ impl Sitter<'_> {
             exit::KICK => self.kick(self.other(first)?, second)?,
             exit::FLUSH => self.flush(),
             exit::GIVE_CORE => dismiss(self.other(first)?)?,
+            exit::GET_CORE => self.get(first)?,
             _ => return Err(Errno::ENOSYS),
         }
         Ok(())
     }
 
     fn other(&self, number: u64) -> Result<&Station, Errno> {
-        let station = usize::try_from(number).ok().and_then(|number| self.seat.stations.get(number));
-        station.filter(|station| station.place() != Place::Gone).ok_or(Errno::EINVAL)
+        self.station(number).filter(|station| station.is_held()).ok_or(Errno::EINVAL)
+    }
+
+    fn station(&self, number: u64) -> Option<&Station> {
+        usize::try_from(number).ok().and_then(|number| self.seat.stations.get(number))
+    }
+
+    /// Has the keeper bring a core into a place that has none, and waits for it.
+    fn get(&self, number: u64) -> Result<(), Errno> {
+        let place = self.station(number).ok_or(Errno::EINVAL)?;
+        place.want()?;
+        self.seat.changed.wake_all();
+        wait(self.seat, self.station, u64::MAX, || place.arrival().is_some());
+        place.arrival().unwrap_or(Err(Errno::EINTR))
     }
 
     fn kick(&self, target: &Station, how: u64) -> Result<(), Errno> {

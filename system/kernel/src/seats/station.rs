@@ -1,8 +1,12 @@
 //! A core of a cell: what the core itself, the cell's thread and the keeper have in common.
 //!
 //! ```text
-//!   Away --keeper takes it out of the grid--> Here --cell is over, or it was given back--> Gone
+//!   Away --keeper takes it out of the grid--> Here --cell is over, or it was given back--> Left --keeper takes it back--> Gone
+//!    ^                                                                                                                  |
+//!    '-------------- keeper has one of the pool ------------- Wanted <-------------- the cell wants a core in its place -'
 //! ```
+//! Each life of a place has a core of its own, which the pool chooses.
+//!
 //! The registers (`Core`) are with one of core and thread at a time: with the thread until the cell starts the core, with the core then, but for a
 //! question that the core asks and waits for.
 //!
@@ -10,7 +14,8 @@
 //! before looking whether anybody idles. So no wake-up is lost.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use gyre_linux::Errno;
 use gyre_object::SpinLock;
 use gyre_x86_64::guest::Core;
 
@@ -45,18 +50,22 @@ pub enum Place {
     Away,
     /// Out of the grid, for this cell.
     Here,
-    /// Out of the cell for good.
+    /// Out of the cell, on its way back.
+    Left,
+    /// The place has no core.
     Gone,
+    /// It has none, and the cell waits for one.
+    Wanted,
 }
 
 /// A core of a cell.
 pub struct Station {
     /// Its number in the cell.
     pub index: usize,
-    /// Its slot in the grid.
-    pub slot: usize,
+    /// Its slot in the grid; that of the core before if there is none.
+    slot: AtomicUsize,
     /// Its hardware id.
-    hardware_id: u32,
+    hardware_id: AtomicU32,
     core: SpinLock<Option<Box<Core>>>,
     ask: SpinLock<Option<Ask>>,
     place: AtomicU8,
@@ -74,17 +83,19 @@ pub struct Station {
     is_kicked: AtomicBool,
     /// Odd while it is in the cell; a change says that it has forgotten translations.
     stays: AtomicU64,
+    /// That number when the core was chosen.
+    first_stay: AtomicU64,
+    /// The error for which a wanted core did not come; 0 for none.
+    refusal: AtomicI32,
 }
 
 impl Station {
     /// Makes the station of a core that is in the grid.
     pub fn new(index: usize, slot: usize) -> Station {
-        // A slot without a core has no number: nobody is ringed there.
-        let hardware_id = gyre_x86_64::hardware_id(slot).unwrap_or(u32::MAX);
         Station {
             index,
-            slot,
-            hardware_id,
+            slot: AtomicUsize::new(slot),
+            hardware_id: AtomicU32::new(hardware_id_of(slot)),
             core: SpinLock::new(None),
             ask: SpinLock::new(None),
             place: AtomicU8::new(Place::Away as u8),
@@ -95,7 +106,59 @@ impl Station {
             has_news: AtomicBool::new(false),
             is_kicked: AtomicBool::new(false),
             stays: AtomicU64::new(0),
+            first_stay: AtomicU64::new(0),
+            refusal: AtomicI32::new(0),
         }
+    }
+
+    /// Returns the core's slot in the grid.
+    pub fn slot(&self) -> usize {
+        self.slot.load(Ordering::SeqCst)
+    }
+
+    /// Has the core of a slot in this place, which has none: it is in the grid still.
+    pub fn begin_again(&self, slot: usize) {
+        // That of the core before.
+        drop(self.take_core());
+        self.slot.store(slot, Ordering::SeqCst);
+        self.hardware_id.store(hardware_id_of(slot), Ordering::SeqCst);
+        for flag in [&self.is_started, &self.is_dismissed, &self.has_news, &self.is_kicked] {
+            flag.store(false, Ordering::SeqCst);
+        }
+        self.first_stay.store(self.stays(), Ordering::SeqCst);
+        self.refusal.store(0, Ordering::SeqCst);
+        self.set_place(Place::Away);
+    }
+
+    /// Says that the cell wants a core in this place.
+    ///
+    /// # Errors
+    /// EAGAIN while the one before is on its way back, EBUSY if there is one.
+    pub fn want(&self) -> Result<(), Errno> {
+        let change =
+            self.place.compare_exchange(Place::Gone as u8, Place::Wanted as u8, Ordering::SeqCst, Ordering::SeqCst);
+        let goes = || self.place() == Place::Left || self.is_dismissed();
+        change.map(drop).map_err(|_| if goes() { Errno::EAGAIN } else { Errno::EBUSY })
+    }
+
+    /// Says that no core comes here.
+    pub fn refuse(&self, error: Errno) {
+        self.refusal.store(error.0, Ordering::SeqCst);
+        self.set_place(Place::Gone);
+    }
+
+    /// Returns whether a wanted core has come, or the error for which it has not; `None` before.
+    pub fn arrival(&self) -> Option<Result<(), Errno>> {
+        match (self.place(), self.refusal.load(Ordering::SeqCst)) {
+            (Place::Wanted | Place::Away, _) => None,
+            (_, 0) => Some(Ok(())),
+            (_, error) => Some(Err(Errno(error))),
+        }
+    }
+
+    /// Returns true if the cell has a core here, or has one on its way to it.
+    pub fn is_held(&self) -> bool {
+        matches!(self.place(), Place::Away | Place::Here)
     }
 
     /// Returns where the core is.
@@ -103,7 +166,9 @@ impl Station {
         match self.place.load(Ordering::SeqCst) {
             0 => Place::Away,
             1 => Place::Here,
-            _ => Place::Gone,
+            2 => Place::Left,
+            3 => Place::Gone,
+            _ => Place::Wanted,
         }
     }
 
@@ -163,7 +228,7 @@ impl Station {
 
     /// Returns true if it has been in the cell.
     pub fn has_begun(&self) -> bool {
-        self.stays() > 0
+        self.stays() > self.first_stay.load(Ordering::SeqCst)
     }
 
     /// Wakes it if it waits in the kernel.
@@ -175,7 +240,7 @@ impl Station {
 
     /// Interrupts it: it leaves the cell, whatever that does.
     pub fn ring(&self) {
-        gyre_x86_64::ring_core(self.hardware_id);
+        gyre_x86_64::ring_core(self.hardware_id.load(Ordering::SeqCst));
     }
 
     /// Has the cell interrupted on it.
@@ -227,6 +292,11 @@ impl Station {
     pub fn is_asking(&self) -> bool {
         self.is_asking.load(Ordering::SeqCst)
     }
+}
+
+/// Returns the number by which the core of a slot is interrupted. A slot without a core has none: nobody is ringed there.
+fn hardware_id_of(slot: usize) -> u32 {
+    gyre_x86_64::hardware_id(slot).unwrap_or(u32::MAX)
 }
 
 /// Whether the core waits.

@@ -16,7 +16,7 @@ use gyre_contract::{
     monitor::Snapshot,
     native::{Change, Life},
     promise::{Record as ChangeRecord, Refusal, Refused, Together},
-    seats::{self, Revoke, Seats},
+    seats::{self, Offer, Revoke, Seats},
     session::ExecRequest,
     trace::Batch,
     zones::{Answer, Command, Orderer, Record, Wish, WishAnswer, Zones},
@@ -123,6 +123,10 @@ impl Source for Native {
 
     fn revoke(&self, order: &Revoke) -> io::Result<seats::Answer> {
         gyre_native::seats::revoke(order)
+    }
+
+    fn offer(&self, order: &Offer) -> io::Result<seats::OfferAnswer> {
+        gyre_native::seats::offer(order)
     }
 
     fn zones(&self) -> io::Result<Zones> {

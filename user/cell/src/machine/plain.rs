@@ -204,7 +204,7 @@ impl Machine for Plain {
             Lots::File(_) => 0,
         };
         // Cores went at once.
-        Wanted { lots, cores: 0 }
+        Wanted { lots, ..Wanted::default() }
     }
 
     fn give_lot(&mut self, lot: u64) -> Result<(), Errno> {

@@ -17,7 +17,7 @@ mod exit;
 
 use core::{
     arch::asm,
-    sync::atomic::{AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 use gyre_cell_abi::{CellPage, asks};
@@ -327,13 +327,15 @@ impl Machine for Privileged {
     }
 
     fn wanted(&mut self) -> Wanted {
-        if self.page().asks.load(Ordering::Acquire) & asks::GIVE_BACK == 0 {
+        let page = self.page();
+        let asked = page.asks.load(Ordering::Acquire) & (asks::GIVE_BACK | asks::OFFER);
+        if asked == 0 {
             return Wanted::default();
         }
-        self.page().asks.fetch_and(!asks::GIVE_BACK, Ordering::AcqRel);
-        let [lots, cores] =
-            [&self.page().wanted_lots, &self.page().wanted_cores].map(|word| word.load(Ordering::Acquire));
-        Wanted { lots, cores }
+        page.asks.fetch_and(!asked, Ordering::AcqRel);
+        let parts = |word: &AtomicU32, ask| if asked & ask == 0 { 0 } else { word.load(Ordering::Acquire) };
+        let [lots, cores] = [&page.wanted_lots, &page.wanted_cores].map(|word| parts(word, asks::GIVE_BACK));
+        Wanted { lots, cores, offered: parts(&page.offered_cores, asks::OFFER) }
     }
 
     fn give_lot(&mut self, lot: u64) -> Result<(), Errno> {

@@ -208,10 +208,62 @@ fn a_core_that_goes_wakes_one_that_does_not_know_how_long_to_rest() {
 }
 
 #[test]
+fn a_core_that_is_offered_comes_into_the_place_of_one_that_has_gone() {
+    let mut runtime = cell(3, 1);
+    assert_eq!([1, 2].map(|core| step(&mut runtime, core, again).0), [Then::Run, REST]);
+    runtime.machine.wanted.cores = 2;
+    assert_eq!([1, 2].map(|core| step(&mut runtime, core, notice).0), [Then::Go, Then::Go]);
+    assert_eq!(runtime.takes_core(Then::Run), None, "nothing is offered");
+    runtime.machine.wanted = Wanted { offered: 1, ..Wanted::default() };
+    assert_eq!(step(&mut runtime, 0, notice), (Then::Run, None));
+    assert_eq!([Then::Go, Then::Run, Then::Run].map(|then| runtime.takes_core(then)), [None, Some(1), None]);
+    assert!(runtime.has_others(Then::Run));
+    assert_eq!(step(&mut runtime, 1, again), (Then::Run, None));
+    assert_eq!(runtime.current, 1, "the thread that waited for a core");
+}
+
+#[test]
+fn a_core_that_does_not_come_wakes_another_one_for_what_it_was_to_do() {
+    let mut runtime = cell(3, 1);
+    assert_eq!([1, 2].map(|core| step(&mut runtime, core, again).0), [Then::Run, REST]);
+    runtime.machine.wanted.cores = 1;
+    assert_eq!(step(&mut runtime, 1, notice), (Then::Go, Some(2)));
+    assert_eq!(step(&mut runtime, 2, again), (Then::Run, None));
+    runtime.machine.wanted = Wanted { offered: 7, ..Wanted::default() };
+    assert_eq!(step(&mut runtime, 0, notice), (Then::Run, None));
+    assert_eq!(runtime.takes_core(Then::Run), Some(1));
+    let sleep = |runtime: &mut Runtime<Ground>| {
+        runtime.fiber().state = State::Asleep(7);
+        runtime.go_on()
+    };
+    assert_eq!(step(&mut runtime, 2, sleep), (Then::Rest(7), None));
+    let begin = |runtime: &mut Runtime<Ground>| {
+        (runtime.fibers[2].state, runtime.fibers_end) = (State::Ready, 3);
+        runtime.add(2);
+        Then::Run
+    };
+    assert_eq!(step(&mut runtime, 0, begin), (Then::Run, Some(1)), "it is about to come");
+    runtime.enter(0);
+    runtime.has_not_come(1);
+    assert_eq!(runtime.leave(Then::Run), Some(2));
+    assert_eq!(runtime.takes_core(Then::Run), None, "the offer is over");
+    assert!(runtime.has_others(Then::Run));
+}
+
+#[test]
+fn an_order_for_cores_counts_more_than_an_offer() {
+    let mut runtime = cell(2, 0);
+    runtime.machine.wanted = Wanted { lots: 0, cores: 1, offered: 1 };
+    assert_eq!(step(&mut runtime, 0, notice), (Then::Run, None));
+    assert_eq!(runtime.takes_core(Then::Run), None);
+    assert_eq!(step(&mut runtime, 1, again), (Then::Go, None));
+}
+
+#[test]
 fn the_first_core_stays_whatever_the_kernel_wants() {
     let mut runtime = cell(2, 0);
     assert_eq!(step(&mut runtime, 1, again), (REST, None));
-    runtime.machine.wanted = Wanted { lots: 1, cores: 9 };
+    runtime.machine.wanted = Wanted { lots: 1, cores: 9, offered: 0 };
     assert!(runtime.has_others(Then::Run));
     assert_eq!(step(&mut runtime, 1, again), (Then::Go, None));
     assert!(runtime.has_others(Then::Go) && !runtime.has_others(Then::Run));

@@ -56,6 +56,7 @@ pub const CALLS: &[Call] = &[
     call(0x1055, "gyre_cell_device_close", &[Either(&[Count, Number])]).in_child(),
     call(0x1056, "gyre_cell_leases", &[Buffer, Length]),
     call(0x1057, "gyre_cell_pool", &[Number]),
+    call(0x105f, "gyre_cell_offer", &[Buffer, Length, Buffer, Length]),
     call(0x1058, "gyre_zone_control", &[Buffer, Length, Buffer, Length, OneOf(&[0, 1, 2])]),
     call(0x1059, "gyre_zones", &[Buffer, Length]),
     call(0x105a, "gyre_zone_console", &[Count, Offset, Buffer, Length]),

@@ -261,7 +261,7 @@ async fn answer(home: &Home, seat: &Seat, memory: &CellMemory, (ask, later): (As
             }
             None => FAULT,
         },
-        Ask::GiveCore => INVALID,
+        Ask::GiveCore | Ask::GetCore => INVALID,
         Ask::Fault(address) => later.filter(|_| address == LATER).map_or(FAULT, |page| {
             let shown = gyre_address_space::Shown { address, page: page.clone(), rights: MapFlags::WRITE };
             memory.pin(&shown, address).entry as i64

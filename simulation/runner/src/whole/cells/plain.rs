@@ -1,13 +1,14 @@
 //! Plain cells: processes with lots that they see as shared memory and up to two cores that are kept for them, each killed at some step or not
 //! at all.
 //!
-//! At a step that the seed chooses each gives a core back, if it has another one; somebody else can keep that core from then on.
+//! At a step that the seed chooses each gives a core back, if it has another one; somebody else can keep that core from then on. At a later one it
+//! asks for a core again, and gets one if one is free.
 //!
 //! Real are the pool of leases, the memory of plain cells, an address space, and the cores that the engine keeps. [`live`] plays the process,
 //! [`keep`] the keeper, by the kernel's rules (`system/kernel/src/seats/plain`): the keeper moves all parts, and the end comes with the
 //! memory. Over the seeds a cell is killed at each step; afterwards [`Home::check`] finds every lot clear and every core free.
 
-use crate::whole::cells::home::{Home, INVALID, clear};
+use crate::whole::cells::home::{BUSY, Home, INVALID, clear};
 use crate::whole::cells::seat::{Ask, Phase, Seat};
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_address_space::{AddressSpace, Limits, LocalFlush, Move, SharedMemory};
@@ -98,6 +99,7 @@ async fn live(
     let mut random = random;
     let mut window = 0;
     let gives_core_at = random.below(STEPS as u64) as usize;
+    let gets_core_at = gives_core_at + 1 + random.below(STEPS as u64) as usize;
     for step in 0..STEPS {
         plain.end.step.store(step, Ordering::SeqCst);
         plain.end.changed.wake_all();
@@ -109,6 +111,11 @@ async fn live(
                 if has_others { 0 } else { INVALID },
                 "a core beside the first"
             );
+        }
+        if step == gets_core_at {
+            let before = plain.cores.borrow().len();
+            let answer = ask(&plain, Ask::GetCore).await;
+            assert_eq!(plain.cores.borrow().len() - before, usize::from(answer == 0), "a core, or none is free");
         }
         let place = |number: usize| window + plain.memory.lots().get(number).copied().unwrap_or(0);
         match step {
@@ -169,6 +176,7 @@ async fn keep(home: Rc<Home>, plain: Rc<Plain>) {
             }),
             Some(Ask::Give(at)) => give(&home, &plain, at).await,
             Some(Ask::GiveCore) => give_core(&home, &plain).await,
+            Some(Ask::GetCore) => get_core(&home, &plain).await,
             _ => INVALID,
         };
         plain.seat.answer.set(Some(answer));
@@ -201,6 +209,16 @@ async fn give_core(home: &Home, plain: &Plain) -> i64 {
     kept.expect("a core that was given back is free");
     home.engine.give_cores(1 << core);
     home.cores.borrow_mut().push(core);
+    0
+}
+
+/// Keeps a free core.
+async fn get_core(home: &Home, plain: &Plain) -> i64 {
+    let has_room = plain.cores.borrow().len() < CORES;
+    let Some(core) = has_room.then(|| home.cores.borrow_mut().pop()).flatten() else { return BUSY };
+    // At each moment it is the cell's or the home's.
+    plain.cores.borrow_mut().push(core);
+    home.engine.keep_cores(1 << core, plain.seat.activity).await.expect("a free core is kept by nobody");
     0
 }
 

@@ -19,6 +19,8 @@ pub enum Ask {
     Fault(u64),
     /// To give a core back, of a plain cell.
     GiveCore,
+    /// To have one again.
+    GetCore,
 }
 
 /// How far a cell is.

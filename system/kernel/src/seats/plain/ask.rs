@@ -17,11 +17,11 @@ pub(super) struct Asked {
     pub(super) answer: Outcome,
 }
 
-/// `cell_ask(number, first)`: MORE, GIVE, GIVE_CORE and LEAVE of [`gyre_cell_abi::exit`].
+/// `cell_ask(number, first)`: MORE, GIVE, GIVE_CORE, GET_CORE and LEAVE of [`gyre_cell_abi::exit`].
 ///
 /// # Errors
 /// ENOSYS without cells and for unknown numbers, ESRCH for who is no plain cell, EOPNOTSUPP for what ordinary calls do there (waiting, faults,
-/// threads), EINVAL for parts that the cell does not have, EBUSY for its first core, ENOMEM, EAGAIN if too many ask at once, EINTR if the cell
+/// threads), EINVAL for parts that the cell does not have, EBUSY for its first core and for a place that has a core, ENOMEM, EAGAIN if no core is free or too many ask at once, EINTR if the cell
 /// ends meanwhile.
 pub async fn ask(kernel: &'static Kernel, thread: &Arc<Thread>, arguments: Arguments) -> Outcome {
     let seats = kernel.seats.ok_or(Errno::ENOSYS)?;
@@ -30,6 +30,7 @@ pub async fn ask(kernel: &'static Kernel, thread: &Arc<Thread>, arguments: Argum
         exit::MORE => Ask::More(first),
         exit::GIVE => Ask::Give(first),
         exit::GIVE_CORE => Ask::GiveCore(first),
+        exit::GET_CORE => Ask::GetCore(first),
         exit::LEAVE => return enter::leave(seats, thread).await,
         exit::IDLE | exit::BELL | exit::EXIT | exit::FAULT | exit::START | exit::KICK | exit::FLUSH => {
             return super::of(seats, thread).and(Err(Errno::EOPNOTSUPP));

@@ -55,8 +55,12 @@ pub async fn begin(
 
 /// Returns the cores of a seat, a bit each.
 pub fn cores_of(seat: &Seat) -> u64 {
-    let bit = |slot: usize| u32::try_from(slot).ok().and_then(|slot| 1u64.checked_shl(slot)).unwrap_or(0);
-    seat.stations.iter().fold(0, |all, station| all | bit(station.slot))
+    seat.stations.iter().filter(|station| station.is_held()).fold(0, |all, station| all | bit_of(station.slot()))
+}
+
+/// Returns the bit of a core.
+pub fn bit_of(slot: usize) -> u64 {
+    u32::try_from(slot).ok().and_then(|slot| 1u64.checked_shl(slot)).unwrap_or(0)
 }
 
 async fn become_plain(
@@ -74,6 +78,7 @@ async fn become_plain(
         window: AtomicU64::new(0),
         page: request.page,
         bound_before: thread.cores.load(Ordering::Relaxed),
+        bound: AtomicU64::new(cores_of(seat)),
         questions: SpinLock::new(Some(Vec::new())),
     });
     seat.set_plain(plain.clone());

@@ -7,11 +7,11 @@
 //!
 //! Nothing else moves parts, and no death drops this task: so no step of it is half done. Lots that the process never saw are clear still.
 
-use super::enter::cores_of;
+use super::enter::{bit_of, cores_of};
 use super::{Ask, Plain};
 use crate::seats::Seats;
 use crate::seats::history::Event;
-use crate::seats::keep::{by_whom, clear, errno, note_end, note_entry};
+use crate::seats::keep::{by_whom, clear, errno, note_another, note_end, note_entry};
 use crate::seats::seat::{Ending, Phase, Seat};
 use crate::seats::station::{Place, Station};
 use alloc::format;
@@ -79,6 +79,7 @@ impl Keeper {
                 Ask::More(bytes) => self.more(&plain, bytes),
                 Ask::Give(place) => self.give(&plain, place).await,
                 Ask::GiveCore(number) => self.give_core(number),
+                Ask::GetCore(number) => self.get_core(&plain, number).await,
                 Ask::Leave => {
                     self.seat.finish(Ending::Left(0));
                     Ok(0)
@@ -125,25 +126,59 @@ impl Keeper {
         self.seats.pool.give(self.seat.number, alloc::vec![lot], self.seat.payer);
     }
 
+    fn station(&self, number: u64) -> Option<&Station> {
+        usize::try_from(number).ok().and_then(|number| self.seat.stations.get(number))
+    }
+
     fn give_core(&self, number: u64) -> Outcome {
         let began = gyre_x86_64::now();
-        let station = usize::try_from(number).ok().and_then(|number| self.seat.stations.get(number));
+        let station = self.station(number);
         let station = station.filter(|station| station.place() == Place::Here).ok_or(Errno::EINVAL)?;
         if station.index == 0 {
             return Err(Errno::EBUSY);
         }
         self.open(station);
-        self.seats.pool.give_core(self.seat.number, station.slot);
-        let cores = u32::try_from(station.slot).into_iter().collect();
+        self.seats.pool.give_core(self.seat.number, station.slot());
+        let cores = u32::try_from(station.slot()).into_iter().collect();
         self.note(Deed::Give, Parts { cores, memory_bytes: 0 }, (began, String::new()));
         self.seat.changed.wake_all();
         Ok(0)
     }
 
+    /// Keeps a core of the pool in a place that has none; threads that are bound to the cell's cores may run there.
+    async fn get_core(&self, plain: &Plain, number: u64) -> Outcome {
+        let (began, seat) = (gyre_x86_64::now(), &self.seat);
+        let station = self.station(number).ok_or(Errno::EINVAL)?;
+        station.want()?;
+        let outcome = self.another(station).await;
+        note_another(self.seats, seat, began, outcome);
+        match outcome {
+            Ok(_) => bind(plain, cores_of(seat)),
+            Err(error) => station.refuse(error),
+        }
+        seat.changed.wake_all();
+        outcome.map(|_| 0)
+    }
+
+    async fn another(&self, station: &Station) -> Result<usize, Errno> {
+        let (seat, pool) = (&self.seat, &self.seats.pool);
+        let slot = pool.take_core(seat.number)?;
+        station.begin_again(slot);
+        // After it counts as the cell's: an order to give back sees it, or is seen here.
+        let kept = match seat.is_asked.load(Ordering::SeqCst) {
+            true => Err(Errno::EAGAIN),
+            false => self.engine.keep_cores(bit_of(slot), seat.activity).await.map_err(|error| errno(&error)),
+        };
+        match kept {
+            Ok(()) => station.set_place(Place::Here),
+            Err(_) => pool.give_core(seat.number, slot),
+        }
+        kept.map(|()| slot)
+    }
+
     /// Gives a core back to all.
     fn open(&self, station: &Station) {
-        let bit = u32::try_from(station.slot).ok().and_then(|slot| 1u64.checked_shl(slot));
-        self.engine.give_cores(bit.unwrap_or(0));
+        self.engine.give_cores(bit_of(station.slot()));
         station.set_place(Place::Gone);
     }
 
@@ -163,8 +198,9 @@ impl Keeper {
             plain.close();
             self.let_go(plain, ending);
         }
-        let cores: Vec<u32> = seat.stations.iter().filter_map(|station| u32::try_from(station.slot).ok()).collect();
-        seat.stations.iter().filter(|station| station.place() == Place::Here).for_each(|station| self.open(station));
+        let held = || seat.stations.iter().filter(|station| station.place() == Place::Here);
+        let cores: Vec<u32> = held().filter_map(|station| u32::try_from(station.slot()).ok()).collect();
+        held().for_each(|station| self.open(station));
         let lots = self.return_lots(plain.as_deref()).await;
         self.seats.pool.end(seat.number);
         let memory_bytes = (lots as u64).saturating_mul(LOT_BYTES);
@@ -176,14 +212,12 @@ impl Keeper {
 
     /// Ends the process if the owner's time is over; one that goes on has no thread that is bound to the cores.
     fn let_go(&self, plain: &Plain, ending: Ending) {
-        let Some(process) = plain.process.upgrade() else { return };
-        if ending == Ending::Overdue {
+        if ending == Ending::Overdue
+            && let Some(process) = plain.process.upgrade()
+        {
             process.end(SIGKILL);
         }
-        let cores = cores_of(&self.seat);
-        let threads = process.threads.lock().clone();
-        let bound = threads.iter().filter(|thread| thread.cores.load(Ordering::Relaxed) == cores);
-        bound.for_each(|thread| thread.bind(plain.bound_before));
+        bind(plain, plain.bound_before);
     }
 
     /// Gives all lots to the pool; answers how many.
@@ -201,6 +235,15 @@ impl Keeper {
         }
         count
     }
+}
+
+/// Binds the threads that are bound to the cell's cores to other ones.
+fn bind(plain: &Plain, cores: u64) {
+    let Some(process) = plain.process.upgrade() else { return };
+    let before = plain.bound.swap(cores, Ordering::Relaxed);
+    let threads = process.threads.lock().clone();
+    let bound = threads.iter().filter(|thread| thread.cores.load(Ordering::Relaxed) == before);
+    bound.for_each(|thread| thread.bind(cores));
 }
 
 /// Parts that moved.

@@ -37,6 +37,8 @@ enum Ask {
     Give(u64),
     /// To give a core back, by its number in the cell.
     GiveCore(u64),
+    /// To have a core in the place of one that it gave back.
+    GetCore(u64),
     /// To be an ordinary process again.
     Leave,
 }
@@ -54,6 +56,8 @@ pub struct Plain {
     page: u64,
     /// The cores to which the thread that entered was bound before, a bit each.
     bound_before: u64,
+    /// Those to which it was bound for the cell, and so the threads that it started since.
+    bound: AtomicU64,
     /// Those that wait; `None` once nobody answers any more.
     questions: SpinLock<Option<Vec<Question>>>,
 }

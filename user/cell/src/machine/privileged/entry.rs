@@ -8,7 +8,7 @@
 //!
 //! Each core has words of its own ([`super::area`]); one core at a time is in the runtime, by a lock that it does not hold while it rests.
 //! Before the lock is given up other cores forget translations that have changed. A core that the kernel wants back goes after that
-//! ([`Runtime::or_go`]).
+//! ([`Runtime::or_go`]); one that the owner offers is got by a core that is on its way out of the runtime ([`Runtime::takes_core`]).
 
 use core::{
     arch::{asm, global_asm},
@@ -250,12 +250,8 @@ pub unsafe fn begin(runtime: &'static mut Runtime<Privileged>, entry: u64, stack
     let held = runtime.machine.held_at_first();
     runtime.begin_holding(held);
     RUNTIME.store(runtime, Ordering::Release);
-    for core in 1..area::count() {
-        // Without memory for it in the kernel the program runs on fewer.
-        if start(core, gyre_cell_core as *const () as u64, area::of(core).stack_top()) < 0 {
-            leave(exit::GIVE_CORE, [core as u64, 0]);
-        }
-    }
+    // Without memory for one in the kernel the program runs on fewer.
+    (1..area::count()).for_each(|core| _ = start_core(core));
     // SAFETY: the caller answers for both addresses. A program begins with rdx 0: no function to call at its end. Notices come from its first
     // instruction on, and never in the runtime.
     unsafe {
@@ -270,6 +266,22 @@ pub unsafe fn begin(runtime: &'static mut Runtime<Privileged>, entry: u64, stack
             options(noreturn)
         )
     }
+}
+
+/// Starts a further core; one that cannot be started is given back.
+fn start_core(core: usize) -> Started {
+    if start(core, gyre_cell_core as *const () as u64, area::of(core).stack_top()) >= 0 {
+        return Started::Yes;
+    }
+    leave(exit::GIVE_CORE, [core as u64, 0]);
+    Started::No
+}
+
+/// Whether a core was started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Started {
+    Yes,
+    No,
 }
 
 /// Bytes of the registers that XSAVE saves; `None` without it.
@@ -332,8 +344,23 @@ fn within(core: usize, step: impl FnOnce(&mut Runtime<Privileged>) -> Then) -> T
     let runtime = take(core);
     let then = step(runtime);
     let then = runtime.or_go(then);
+    let offered = runtime.takes_core(then);
     give_up(runtime, then);
+    if let Some(other) = offered {
+        get(other, core, then);
+    }
     then
+}
+
+/// Gets a core into a place that has none, and starts it. The core that does it is out of the runtime, which it has left like this.
+fn get(other: usize, core: usize, then: Then) {
+    let has_come = leave(exit::GET_CORE, [other as u64, 0]) == 0;
+    if has_come && start_core(other) == Started::Yes {
+        return;
+    }
+    let runtime = take(core);
+    runtime.has_not_come(other);
+    give_up(runtime, then);
 }
 
 /// Gives the core back. Nobody uses its stack and its words again.
