@@ -7,8 +7,9 @@ use crate::instructions::rdtsc;
 use crate::{apic, time};
 use core::sync::atomic::Ordering;
 
-/// A core gets so long to come by itself after an NMI.
-const ASKED_MS: u64 = 10;
+/// A core gets so long to come by itself after an NMI, though it takes no microsecond: a host may not run it for a while, and by INIT its last words are
+/// lost.
+const ASKED_MS: u64 = 500;
 /// After INIT the core needs so long before it takes a startup message.
 const INIT_MS: u64 = 1;
 /// A startup message is repeated after so long, so many times: a host may not run the core for a while.
