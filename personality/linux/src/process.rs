@@ -361,11 +361,14 @@ impl Process {
         name.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
-    /// Returns whether a thread's program runs or waits to, or is in a call that does not wait, or the process itself
-    /// asks.
-    pub fn is_running(&self) -> bool {
-        gyre_account::current_activity() == self.activity
-            || self.threads.lock().iter().any(|thread| thread.is_running())
+    /// Returns the state letter of the thread that does most: one that runs, or else one whose wait a signal can end. A process that asks runs.
+    pub fn state_letter(&self) -> char {
+        if gyre_account::current_activity() == self.activity {
+            return 'R';
+        }
+        let threads = self.threads.lock();
+        let has = |letter: &char| threads.iter().any(|thread| thread.state_letter() == *letter);
+        ['R', 'S'].into_iter().find(has).unwrap_or('D')
     }
 
     /// Ends it: the first status counts (in wait's form). Some threads are told at once; those that end tell the others

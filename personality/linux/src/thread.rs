@@ -21,7 +21,7 @@ use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use gyre_address_space::AddressSpace;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
@@ -107,6 +107,8 @@ pub struct Thread {
     pub cores: AtomicU64,
     /// The call that it is in, if that may wait: its number and one more, or [`IN_PROGRAM`].
     call: AtomicU64,
+    /// Waits that a signal can end. Only its own task writes.
+    interruptible_waits: AtomicU32,
     /// Its task has a core.
     served: AtomicBool,
     /// Its processor time.
@@ -146,6 +148,7 @@ impl Thread {
             attention: AtomicBool::new(false),
             // A worker is never in a program.
             call: AtomicU64::new(if is_worker { u64::MAX } else { IN_PROGRAM }),
+            interruptible_waits: AtomicU32::new(0),
             served: AtomicBool::new(false),
             time: ThreadTime::default(),
             arrived: WaitQueue::new(),
@@ -294,6 +297,15 @@ impl Thread {
         self.is_served() || self.call().is_none()
     }
 
+    /// Returns the state letter that /proc shows: R, S if a signal can end what it waits for, D if the kernel works for it elsewhere.
+    pub fn state_letter(&self) -> char {
+        match self.interruptible_waits.load(Ordering::Relaxed) {
+            _ if self.is_running() => 'R',
+            0 if !self.deputy.is_on() => 'D',
+            _ => 'S',
+        }
+    }
+
     /// Returns whether a signal may wait that this thread must act on.
     pub fn has_signal(&self) -> bool {
         self.attention.load(Ordering::Acquire)
@@ -364,7 +376,11 @@ impl Thread {
     /// ERESTARTSYS: the call is repeated or answers EINTR, as the signal's action says. Calls with a timeout turn it
     /// into EINTR.
     pub async fn interruptible<T>(&self, future: impl Future<Output = T>) -> Result<T, Errno> {
-        match select(pin!(future), self.signal_arrival()).await {
+        let signal = async {
+            let _wait = InterruptibleWait::begin(self);
+            self.signal_arrival().await;
+        };
+        match select(pin!(future), signal).await {
             Either::First(value) => Ok(value),
             Either::Second(()) => Err(Errno::ERESTARTSYS),
         }
@@ -410,5 +426,22 @@ impl Thread {
     /// Completes when there is a signal that this thread must act on.
     pub(crate) async fn signal_arrival(&self) {
         self.arrived.until(|| (self.has_signal() && self.must_act()).then_some(())).await;
+    }
+}
+
+/// A wait that a signal can end.
+struct InterruptibleWait<'a>(&'a AtomicU32);
+
+impl<'a> InterruptibleWait<'a> {
+    fn begin(thread: &'a Thread) -> Self {
+        let waits = &thread.interruptible_waits;
+        waits.store(waits.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        Self(waits)
+    }
+}
+
+impl Drop for InterruptibleWait<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.0.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 }

@@ -268,15 +268,14 @@ impl Tree {
         self.nodes.get(&id).map(|node| node.session)
     }
 
-    /// Returns the state letter that /proc shows: R, S is the caller's to decide; T stopped, Z zombie.
+    /// Returns the state letter that /proc shows: T stopped, Z zombie, otherwise that of the thread that does most ([`Thread::state_letter`]).
     pub fn state_letter(&self, id: i32) -> Option<char> {
         let node = self.nodes.get(&id)?;
         let is_stopped = node.process.signals.lock().stopped;
         Some(match (&node.ended, is_stopped) {
             (Some(_), _) => 'Z',
             (None, true) => 'T',
-            (None, false) if node.process.is_running() => 'R',
-            (None, false) => 'S',
+            (None, false) => node.process.state_letter(),
         })
     }
 

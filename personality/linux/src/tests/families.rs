@@ -4,7 +4,10 @@ use super::script::*;
 use crate::signal::{SignalInfo, forks};
 use crate::tenant::TenantLimits;
 use crate::{Errno, Thread};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::future::Future as _;
+use core::task::{Context, Waker};
 use gyre_message::direct::block_on;
 
 const FORK: u64 = 57;
@@ -177,6 +180,27 @@ fn no_child_is_born_between_a_signal_to_several_and_its_delivery() {
         assert_eq!(forks::check(&process, &stamp), Ok(()));
         process.end(9);
         assert_eq!(forks::check(&process, &stamp), Err(Errno::ERESTARTNOINTR));
+    });
+}
+
+#[test]
+fn only_a_wait_that_a_signal_can_end_is_sleep() {
+    block_on(async {
+        let process = start_resting(&tenant().await).await;
+        let thread = Thread::new(99, process.clone());
+        assert_eq!(thread.state_letter(), 'R', "in its program");
+        thread.enter_call(0);
+        assert_eq!(thread.state_letter(), 'D', "the kernel reads for it");
+        let mut sleep = Box::pin(thread.interruptible(core::future::pending::<()>()));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(thread.state_letter(), 'S');
+        thread.enter_core();
+        assert_eq!(thread.state_letter(), 'R', "it was woken");
+        thread.leave_core();
+        drop(sleep);
+        assert_eq!(thread.state_letter(), 'D');
+        thread.enter_program();
+        process.end(9);
     });
 }
 

@@ -74,8 +74,8 @@ impl Processes for Tenant {
             (view.signals.pending, view.signals.blocked) = (signals.pending.set().0, signals.blocked.0);
             drop(signals);
             // Of several threads each has a state of its own, also the first one, whose the process's files show.
-            if view.threads > 1 && matches!(view.state, 'R' | 'S') {
-                view.state = if thread.is_running() { 'R' } else { 'S' };
+            if view.threads > 1 && matches!(view.state, 'R' | 'S' | 'D') {
+                view.state = thread.state_letter();
             }
             let name = *thread.name.lock();
             view.name = name.iter().copied().take_while(|byte| *byte != 0).collect();
