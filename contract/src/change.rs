@@ -6,7 +6,14 @@ use alloc::{boxed::Box, string::String};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{boot::Tenant, bounds::Floor, cells::Cell, goals::Goal, policy::Policy, promise::Promise};
+use crate::{
+    boot::{Program, Restart, Tenant},
+    bounds::Floor,
+    cells::Cell,
+    goals::Goal,
+    policy::Policy,
+    promise::Promise,
+};
 
 /// Argument of [`SET`](crate::native::SET); `None` leaves a value as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +103,15 @@ pub enum Change {
         tenant: String,
         /// Its cell; `None`: it is no cell from now on.
         cell: Option<Cell>,
+    },
+    /// Another program of a tenant, from its next start on, and the deed that follows its end. The tenant has a program already.
+    Program {
+        /// The tenant's name.
+        name: String,
+        /// The program.
+        program: Box<Program>,
+        /// The deed that follows its end.
+        restart: Restart,
     },
 }
 

@@ -4,10 +4,13 @@
 //! * It is taken from what runs: what `gyre set` changed meanwhile goes back to the file's.
 //! * Tenants come and go with it ([`crate::arrival`]): those that are new in the file, and those that it has no more.
 //! * Ports of tenants that stay change with it: new ones are opened before, old ones are closed; connections go on.
+//! * Programs of tenants that stay ([`programs`]): one that is another one starts again with the change.
 //! * The rest is compared with the file that the machine was started with, of which the run keeps a copy. If something differs there that
-//!   only a new run can change (an image, a command, a volume), all of the file is refused, with the reasons.
+//!   only a new run can change (an image, a volume), all of the file is refused, with the reasons.
 //! * A machine of an image has no file: `gyre set` changes it.
 //! * The copy is replaced after the change: if this is interrupted between, the same difference is found again.
+
+mod programs;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -33,7 +36,7 @@ use crate::{
 
 /// The copy of the file that a machine was started with, in the folder of its run.
 const COPY: &str = "applied.toml";
-/// The time that the programs of a tenant have that the file has no more.
+/// The time that programs have to end, of a tenant that the file has no more or to which it gives another one.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// One thing that changes.
@@ -95,7 +98,10 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
         let help = format!("nothing was changed. It needs a new run:\n{}", reasons.join("\n"));
         return Err(Failure::with_help("not all of the file can be applied while the machine runs", help));
     }
-    let mut difference = difference(&before, &wanted, &target.snapshot()?);
+    let snapshot = target.snapshot()?;
+    let mut difference = difference(&before, &wanted, &snapshot);
+    let mut programs = programs::difference(&before, &wanted, &snapshot);
+    difference.items.append(&mut programs.items);
     let comers = new_in(&wanted, &before);
     let leavers: Vec<String> = new_in(&before, &wanted).into_iter().map(|(tenant, _)| tenant.name).collect();
     difference.items.extend(moves(&comers, &leavers));
@@ -104,10 +110,13 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
         show(&difference.items);
     }
     if is_done {
-        let (changes, ports) = (std::mem::take(&mut difference.changes), std::mem::take(&mut difference.ports));
+        let (mut changes, ports) = (std::mem::take(&mut difference.changes), std::mem::take(&mut difference.ports));
+        if !programs.is_empty() {
+            changes.extend(programs::changes(&programs, &target.complete(&wanted)?));
+        }
         if !changes.is_empty() || !ports.is_empty() || !comers.is_empty() || !leavers.is_empty() {
-            let reason = arguments.file.display().to_string();
-            let wishes = Wishes { comers, leavers, grace: GRACE, changes, ports, by: "gyre apply", reason };
+            let (reason, again) = (arguments.file.display().to_string(), programs.again);
+            let wishes = Wishes { comers, leavers, grace: GRACE, changes, ports, again, by: "gyre apply", reason };
             target.make(wanted.clone(), wishes)?;
         }
         if difference.has_checks {
@@ -185,8 +194,7 @@ fn needs_new_run(before: &Description, wanted: &Description) -> Vec<String> {
         reasons.extend((ways(old_host) != ways(host)).then(|| fixed("another way out or other `talks-to`")));
         reasons.extend((old.neighbours != tenant.neighbours).then(|| fixed("other neighbours")));
         reasons.extend((old_host.volumes != host.volumes).then(|| fixed("other volumes")));
-        reasons.extend((old.program != tenant.program).then(|| fixed("another command, environment or directory")));
-        reasons.extend((old.restart != tenant.restart).then(|| fixed("another restart policy")));
+        reasons.extend(programs::refusal(wanted, old, tenant, host).map(fixed));
         let same = Tenant {
             share: old.share,
             limits: gyre_contract::boot::Limits {
@@ -197,16 +205,16 @@ fn needs_new_run(before: &Description, wanted: &Description) -> Vec<String> {
             },
             goal: old.goal,
             program: old.program.clone(),
+            restart: old.restart,
             ports: old.ports.clone(),
             volumes: old.volumes.clone(),
             root: old.root,
             neighbours: old.neighbours.clone(),
             // The places of those who stay do not change.
             address: old.address,
-            restart: old.restart,
             ..tenant.clone()
         };
-        reasons.extend((same != *old).then(|| fixed("other keys than shares, limits, goal and health")));
+        reasons.extend((same != *old).then(|| fixed("other keys than shares, limits, goal, health and program")));
     }
     let stays = |name: &String| [before, wanted].iter().all(|all| all.tenants.iter().any(|one| one.name == *name));
     let of_machine = |all: &Description| {
@@ -342,8 +350,7 @@ mod tests {
             (found.items[0].now.as_str(), found.items[0].wanted.as_str(), found.ports.len()),
             ("none", "8080:80", 1)
         );
-        assert!(other("share = 1\ncommand = [\"/bin/sh\"]").contains("another command"));
-        assert!(other("share = 1\nrestart = \"always\"").contains("restart"));
+        assert!(other("share = 1\ncommand = [\"/bin/sh\"]").contains("a command where there was none"));
         assert!(other("share = 1\nmonitor = true").contains("other keys"));
         let volume = "\n[[tenant.volume]]\nname = \"v\"\npath = \"/v\"";
         let more =

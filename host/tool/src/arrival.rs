@@ -21,7 +21,7 @@ use gyre_contract::{
     boot::{Neighbours, Tenant},
     bounds::Floor,
     monitor::{Activity, ActivityKind, Snapshot, State},
-    native::Change,
+    native::{Change, Life},
     policy::Entitlement,
     promise::{Promise, Together, Wish},
 };
@@ -36,7 +36,11 @@ use crate::{
     failure::{Context as _, Failure, Result},
     held_file::HeldFile,
     instances::Instances,
-    machines::{self, Known, info, recorder},
+    machines::{
+        self, Known,
+        events::{self, Event},
+        info, recorder,
+    },
     members,
     moves::{self, Moves},
     places,
@@ -71,6 +75,8 @@ pub struct Wishes {
     pub changes: Vec<Change>,
     /// Tenants that stay and have other ports.
     pub ports: Vec<Ports>,
+    /// Names of tenants that stay and whose programs start again, as the last parts of the change.
+    pub again: Vec<String>,
     /// The command.
     pub by: &'static str,
     /// The file, or the name.
@@ -145,7 +151,8 @@ impl Target {
         let adds = comers.iter().flat_map(|(tenant, _)| parts(tenant));
         let removals =
             wishes.leavers.iter().map(|name| Change::Remove { name: name.clone(), grace_ms: ms(wishes.grace) });
-        let changes: Vec<Change> = wishes.changes.iter().cloned().chain(adds).chain(removals).collect();
+        let restarts = wishes.again.iter().map(|name| again(name, wishes.grace));
+        let changes: Vec<Change> = wishes.changes.iter().cloned().chain(adds).chain(removals).chain(restarts).collect();
         let together = Together { by: wishes.by.into(), reason: wishes.reason.clone(), changes };
         let moves = moves(&described, &comers, &wishes);
         moves.write(folder)?;
@@ -167,6 +174,7 @@ impl Target {
         self.check_health(&self.running()?)?;
         wishes.leavers.iter().try_for_each(|name| self.wait_gone(name, wishes.grace))?;
         self.close_ports(&wishes.leavers);
+        wishes.again.iter().try_for_each(|name| self.wait_again(&snapshot, name, wishes.grace))?;
         comers.iter().map(|(tenant, _)| self.wait_begun(&tenant.name)).collect()
     }
 
@@ -285,6 +293,34 @@ impl Target {
         Ok(())
     }
 
+    /// Waits until a tenant's program has started again since a moment.
+    fn wait_again(&self, then: &Snapshot, name: &str, grace: Duration) -> Result<()> {
+        let restarts =
+            |all: &Snapshot| all.activities.iter().find(|one| one.name == name).map_or(0, |one| one.restarts);
+        let (before, limit) = (restarts(then), Instant::now() + grace + LIMIT);
+        events::add(&self.known.folder, &Event::now(Some(name), "the owner starts it again, with another program"))?;
+        while restarts(&self.agent.snapshot()?) == before {
+            if Instant::now() > limit {
+                return Err(Failure::new(format!(
+                    "the program of tenant `{name}` has not ended yet; the next one is another one"
+                )));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Returns a description with the programs that its images name.
+    ///
+    /// # Errors
+    /// When an image cannot be made, or names no program.
+    pub fn complete(&self, description: &Description) -> Result<Description> {
+        let mut complete = description.clone();
+        registry::provide(&self.project, &mut complete, Pull::Missing)?;
+        programs::complete(&self.project, &mut complete)?;
+        Ok(complete)
+    }
+
     /// Waits until a tenant that came has begun or has failed.
     fn wait_begun(&self, name: &str) -> Result<Activity> {
         let limit = Instant::now() + LIMIT;
@@ -308,6 +344,10 @@ fn moves(described: &Description, comers: &[(Tenant, HostTenant)], wishes: &Wish
         comers: comers.iter().map(|(tenant, _)| tenant.name.clone()).collect(),
         leavers: wishes.leavers.clone(),
     }
+}
+
+fn again(name: &str, grace: Duration) -> Change {
+    Change::Life { name: name.to_owned(), life: Life::Restart { grace_ms: ms(grace) } }
 }
 
 fn request(tenant: &HostTenant) -> Request {

@@ -8,8 +8,8 @@
 //! one that had [`LIVES_MAX`] lives, that its owner stopped or took away, and each when the machine ends.
 
 use crate::kernel::Kernel;
-use crate::starting;
 use crate::tenants::{LIVES_MAX, Wish};
+use crate::{living, starting};
 use core::sync::atomic::Ordering;
 use gyre_contract::boot::Restart;
 use gyre_contract::monitor::State;
@@ -46,8 +46,7 @@ pub async fn start_again(kernel: &'static Kernel, index: usize, reason: &str) {
 
 /// Returns true if a tenant may begin a life.
 fn may_live(kernel: &Kernel, index: usize) -> bool {
-    let description = kernel.base.roll.tenant(index);
-    let restarts = description.is_some_and(|tenant| tenant.program.is_some() && tenant.restart != Restart::Never);
+    let restarts = living::duty(kernel, index).is_some_and(|duty| duty.restart != Restart::Never);
     restarts
         && kernel.tenants.lives(index) < LIVES_MAX
         && kernel.tenants.wished(index) != Wish::Stopped

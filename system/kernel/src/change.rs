@@ -9,8 +9,10 @@
 
 use crate::base::Base;
 use crate::kernel::Kernel;
+use crate::tenants::Duty;
 use crate::{bounds, entitlements, living, moving};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_assembly::grid;
 use gyre_contract::bounds::{BATCH_MAX, Floor, OVERLOAD_DELAYS_NS, SHARE_MAX};
@@ -31,6 +33,7 @@ pub fn check(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     match wish {
         Change::Tenant { name, .. } => check_tenant(kernel, tenant_index(kernel, name)?, wish),
         Change::Life { name, .. } => tenant_index(kernel, name).map(drop),
+        Change::Program { name, program, .. } => living::check_program(kernel, tenant_index(kernel, name)?, program),
         Change::Group { name, share, memory_bytes, floor } => {
             let activity = group(kernel, name)?;
             bounds::share(kernel.base, *share)?;
@@ -78,6 +81,11 @@ pub fn apply(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     match wish {
         Change::Tenant { name, .. } => apply_tenant(kernel, tenant_index(kernel, name)?, wish),
         Change::Life { name, life } => living::change(kernel, tenant_index(kernel, name)?, *life),
+        Change::Program { name, program, restart } => {
+            let duty = Duty { program: Arc::new((**program).clone()), restart: *restart };
+            kernel.tenants.set_duty(tenant_index(kernel, name)?, duty);
+            Ok(())
+        }
         Change::Group { name, share, memory_bytes, .. } => {
             let activity = group(kernel, name)?;
             if let Some(bytes) = memory_bytes {
@@ -170,6 +178,10 @@ pub fn inverse(kernel: &'static Kernel, wish: &Change) -> Option<Change> {
         Change::Overload { tenant, .. } => {
             let delay_ns = overload_delay(kernel, tenant).ok()??;
             Some(Change::Overload { tenant: tenant.clone(), delay_ns })
+        }
+        Change::Program { name, .. } => {
+            let Duty { program, restart } = living::duty(kernel, tenant_index(kernel, name).ok()?)?;
+            Some(Change::Program { name: name.clone(), program: Box::new((*program).clone()), restart })
         }
         Change::Add { tenant } => Some(Change::Remove { name: tenant.name.clone(), grace_ms: 0 }),
         // A program that has ended has ended, and a tenant that has gone has gone: removals are made last.

@@ -9,7 +9,7 @@
 
 use crate::kernel::Kernel;
 use crate::starting;
-use crate::tenants::{Running, Wish};
+use crate::tenants::{Duty, First, Running, Wish};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -37,10 +37,10 @@ const LIFE_MS_MIN: u64 = 10_000;
 
 /// Runs the program of a tenant until the machine ends. A tenant without one runs what comes by `gyre exec`.
 pub async fn live(kernel: &'static Kernel, index: usize, description: &'static Description, running: &'static Running) {
-    let Some(program) = &description.program else {
-        return kernel.tenants.set_state(index, State::Running);
-    };
     let tenants = kernel.tenants;
+    if description.program.is_none() {
+        return tenants.set_state(index, State::Running);
+    }
     let mut pause_ns = PAUSE_NS_MIN;
     loop {
         tenants.until(index, |wish| wish != Wish::Stopped).await;
@@ -48,15 +48,17 @@ pub async fn live(kernel: &'static Kernel, index: usize, description: &'static D
             return;
         }
         tenants.wish(index, Wish::Runs);
+        let Some(Duty { program, .. }) = tenants.duty(index, description) else { return };
         let began = gyre_x86_64::now();
-        let state = one_life(kernel, index, (description, program), running).await;
+        let state = one_life(kernel, index, (description, &program), running).await;
         if age_ms(began) >= LIFE_MS_MIN {
             pause_ns = PAUSE_NS_MIN;
         }
         if description.orphans == Orphans::Kernel {
             end_all(running).await;
         }
-        let then = after(description.restart, tenants.wished(index), &state);
+        let restart = tenants.duty(index, description).map_or(description.restart, |duty| duty.restart);
+        let then = after(restart, tenants.wished(index), &state);
         let shown = match then {
             Then::Stays if tenants.wished(index) == Wish::Stopped => State::Stopped,
             Then::Stays => state,
@@ -66,6 +68,10 @@ pub async fn live(kernel: &'static Kernel, index: usize, description: &'static D
         match then {
             Then::Stays => {
                 tenants.wish(index, Wish::Stopped);
+                tenants.until(index, |wish| wish != Wish::Stopped).await;
+                if tenants.wished(index) == Wish::Again {
+                    tenants.count_restart(index);
+                }
                 continue;
             }
             Then::Begins => {}
@@ -113,7 +119,7 @@ fn after(restart: Restart, wish: Wish, state: &State) -> Then {
 async fn one_life(
     kernel: &'static Kernel,
     index: usize,
-    (description, program): (&'static Description, &'static Program),
+    (description, program): (&'static Description, &Program),
     running: &'static Running,
 ) -> State {
     let name = &description.name;
@@ -125,7 +131,8 @@ async fn one_life(
             return State::Failed { why: alloc::format!("{error} (program {path})") };
         }
     };
-    kernel.tenants.set_first(index, Some(process.clone()));
+    let stop_signal = program.stop_signal.map_or(SIGTERM, i32::from);
+    kernel.tenants.set_first(index, Some(First { process: process.clone(), stop_signal }));
     kernel.tenants.set_state(index, State::Running);
     let status = process.ended.until(|| process.end_status().filter(|_| process.is_over())).await;
     kernel.tenants.set_first(index, None);
@@ -180,10 +187,27 @@ async fn end_in_turns(processes: &[Arc<Process>]) {
     }
 }
 
+/// Returns what a tenant runs when its program starts next.
+pub fn duty(kernel: &Kernel, index: usize) -> Option<Duty> {
+    kernel.tenants.duty(index, kernel.base.roll.tenant(index)?)
+}
+
+/// Checks that a tenant can have a program in the place of its own.
+///
+/// # Errors
+/// ENOENT, EPERM for the system tenant, EINVAL for a tenant without a program and for a program without a name.
+pub fn check_program(kernel: &Kernel, index: usize, program: &Program) -> Result<(), Errno> {
+    let activity = kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    if kernel.base.is_system(*activity) {
+        return Err(Errno::EPERM);
+    }
+    let has_one = duty(kernel, index).is_some() && !program.argv.is_empty();
+    has_one.then_some(()).ok_or(Errno::EINVAL)
+}
+
 /// Returns the signal that asks a tenant's first program to end.
 pub fn signal_of(kernel: &Kernel, index: usize) -> i32 {
-    let program = kernel.base.roll.tenant(index).and_then(|tenant| tenant.program.as_ref());
-    program.and_then(|program| program.stop_signal).map_or(SIGTERM, i32::from)
+    kernel.tenants.stop_signal(index).unwrap_or(SIGTERM)
 }
 
 /// Sends a signal; a program whose queue of signals is full is ended later.

@@ -14,7 +14,7 @@ use crate::seats::device;
 use crate::starting;
 use crate::tenants::Running;
 use crate::zones::calls as zones;
-use crate::{aggregates, behalf, cells_in_time, ending, figures, goals, seats, snapshot, together, traces};
+use crate::{aggregates, behalf, cells_in_time, ending, figures, goals, living, seats, snapshot, together, traces};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -241,8 +241,8 @@ async fn spawn(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -
 
 /// The environment of the tenant's own program with what is asked for in place of or beside it, and a usable PATH.
 fn environment(kernel: &Kernel, index: usize, request: &SpawnRequest) -> Vec<String> {
-    let own = kernel.base.roll.tenant(index).and_then(|tenant| tenant.program.as_ref());
-    let mut environment = own.map_or_else(Vec::new, |program| program.environment.clone());
+    let own = living::duty(kernel, index);
+    let mut environment = own.map_or_else(Vec::new, |duty| duty.program.environment.clone());
     for entry in &request.environment {
         let name = entry.split_inclusive('=').next().unwrap_or_default();
         environment.retain(|other| !other.starts_with(name));

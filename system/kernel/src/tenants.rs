@@ -1,9 +1,17 @@
 //! The tenants: which of them run, how their first programs are, and which were ended as a whole.
+//!
+//! * [`Running`] is a tenant that runs; a tenant that a failure of the kernel ended has another one in its next life.
+//! * [`Duty`] is what its program is, and what follows the program's end: as described, until its owner says otherwise.
+//! * [`First`] is its first program, while it runs; [`Wish`] is what its owner wishes for it.
+//!
+//! Indices are those of the description. `crate::living` reads wishes and sets states; everything here may be called by any core and
+//! never waits, but for [`Tenants::until`].
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use gyre_account::ActivityId;
+use gyre_contract::boot::{Program, Restart, Tenant as Description};
 use gyre_contract::monitor::State;
 use gyre_linux::file::tenant_files::TenantFiles;
 use gyre_linux::{Process, Tenant};
@@ -58,6 +66,23 @@ impl Failures {
     }
 }
 
+/// The program of a tenant, and what follows its end.
+#[derive(Clone)]
+pub struct Duty {
+    /// The program.
+    pub program: Arc<Program>,
+    /// The deed that follows its end.
+    pub restart: Restart,
+}
+
+/// The first program of a tenant, which runs.
+pub struct First {
+    /// Its process.
+    pub process: Arc<Process>,
+    /// The signal that asks it to end.
+    pub stop_signal: i32,
+}
+
 /// Lives of a tenant at most: after each that a failure of the kernel ended as a whole, what failed work held is lost.
 pub const LIVES_MAX: usize = 8;
 
@@ -66,10 +91,12 @@ pub const LIVES_MAX: usize = 8;
 struct Slot {
     /// Its lives so far; the last one is its present one, or was.
     lives: [SetOnce<&'static Running>; LIVES_MAX],
+    /// Its program, if it is another one than that of the description.
+    duty: SpinLock<Option<Duty>>,
     /// How its first program is.
     state: SpinLock<State>,
     /// Its first program, while it runs.
-    first: SpinLock<Option<Arc<Process>>>,
+    first: SpinLock<Option<First>>,
     /// The owner's wish for it.
     wish: SpinLock<Wish>,
     /// The wish has changed.
@@ -137,6 +164,26 @@ impl Tenants {
         running.filter(|running| !running.failures.has_ended())
     }
 
+    /// Returns what a tenant runs when its program starts next; `None` for one that runs what comes by `gyre exec`.
+    pub fn duty(&self, index: usize, description: &Description) -> Option<Duty> {
+        let described = || {
+            let program = Arc::new(description.program.clone()?);
+            Some(Duty { program, restart: description.restart })
+        };
+        let slot = self.0.get(index)?;
+        let changed = slot.duty.lock().clone();
+        changed.or_else(described)
+    }
+
+    /// Sets what a tenant runs when its program starts next.
+    pub fn set_duty(&self, index: usize, duty: Duty) {
+        if let Some(slot) = self.0.get(index) {
+            let before = slot.duty.lock().replace(duty);
+            // Outside of the lock.
+            drop(before);
+        }
+    }
+
     /// Returns how a tenant's first program is, by the tenant's index in the description.
     pub fn state(&self, index: usize) -> State {
         self.0.get(index).map_or(State::Starting, |slot| slot.state.lock().clone())
@@ -144,13 +191,18 @@ impl Tenants {
 
     /// Returns a tenant's first program, while it runs.
     pub fn first(&self, index: usize) -> Option<Arc<Process>> {
-        self.0.get(index).and_then(|slot| slot.first.lock().clone())
+        self.0.get(index).and_then(|slot| slot.first.lock().as_ref().map(|first| first.process.clone()))
+    }
+
+    /// Returns the signal that asks a tenant's first program to end, while it runs.
+    pub fn stop_signal(&self, index: usize) -> Option<i32> {
+        self.0.get(index).and_then(|slot| slot.first.lock().as_ref().map(|first| first.stop_signal))
     }
 
     /// Notes a tenant's first program, or its end.
-    pub fn set_first(&self, index: usize, process: Option<Arc<Process>>) {
+    pub fn set_first(&self, index: usize, first: Option<First>) {
         if let Some(slot) = self.0.get(index) {
-            let before = core::mem::replace(&mut *slot.first.lock(), process);
+            let before = core::mem::replace(&mut *slot.first.lock(), first);
             drop(before);
         }
     }

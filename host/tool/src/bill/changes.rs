@@ -61,6 +61,7 @@ fn words(change: &Change) -> String {
             Life::Stop { grace_ms } => format!("{name}: stop within {grace_ms} ms"),
             Life::Restart { grace_ms } => format!("{name}: restart within {grace_ms} ms"),
         },
+        Change::Program { name, program, .. } => format!("{name}: program {}", program.argv.join(" ")),
         Change::Add { tenant } => format!("{} comes: share {}", tenant.name, tenant.share),
         Change::Remove { name, grace_ms } => format!("{name} leaves within {grace_ms} ms"),
         Change::Promise(_) | Change::Goal { .. } | Change::Overload { .. } => {

@@ -206,7 +206,8 @@ impl Native {
             Change::Tenant { name, .. }
             | Change::Group { name, .. }
             | Change::Resource { name, .. }
-            | Change::Life { name, .. } => name,
+            | Change::Life { name, .. }
+            | Change::Program { name, .. } => name,
             Change::Add { tenant } => &tenant.name,
             Change::Remove { name, .. } => name,
             Change::Promise(promise) => &promise.tenant,
@@ -224,11 +225,17 @@ impl Native {
             }
             (Some(libc::EALREADY), Change::Life { life: Life::Start, .. }) => because(format!("`{name}` runs already")),
             (Some(libc::EALREADY), Change::Life { .. }) => because(format!("`{name}` does not run")),
-            (Some(libc::EPERM), Change::Life { .. }) => because(format!("`{name}` is the machine's own")),
+            (Some(libc::EINVAL), Change::Program { .. }) => {
+                because(format!("`{name}` runs no program of its own, or the other one has no name"))
+            }
+            (Some(libc::EPERM), Change::Life { .. } | Change::Program { .. }) => {
+                because(format!("`{name}` is the machine's own"))
+            }
             (
                 Some(libc::ENOENT),
                 Change::Tenant { .. }
                 | Change::Life { .. }
+                | Change::Program { .. }
                 | Change::Promise(_)
                 | Change::Goal { .. }
                 | Change::Overload { .. },

@@ -84,6 +84,7 @@ fn wanted(groups: &Path, tenants: &[String], change: &Change) -> io::Result<Vec<
         Change::Overload { .. } => Err(cannot("overload controllers")),
         Change::Cell { .. } => Err(cannot("cells in time")),
         Change::Life { .. } => Err(cannot("the life of a tenant's program")),
+        Change::Program { .. } => Err(cannot("another program")),
         Change::Group { .. } => Err(cannot("groups of tenants")),
         Change::Add { .. } | Change::Remove { .. } => Err(cannot("tenants that come and go")),
         Change::Resource { .. } => Err(cannot("another scheduler or other cores")),
