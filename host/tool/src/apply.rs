@@ -28,10 +28,10 @@ use crate::{
     arrival::{self, Ports, Target, Wishes},
     check::{self, print_json},
     cli,
-    failure::{Context as _, Failure, Result},
+    failure::{Failure, Result},
     machines::{Known, events},
     members::Members,
-    ui,
+    ui, whole_file,
 };
 
 /// The copy of the file that a machine was started with, in the folder of its run.
@@ -72,12 +72,8 @@ struct Difference {
 /// When the host's disk is full.
 pub fn keep(folder: &Path, file: &Path) -> Result<()> {
     let copy = folder.join(COPY);
-    let cannot = || format!("cannot write {}", copy.display());
     match std::fs::read(file) {
-        Ok(text) => {
-            let unfinished = copy.with_extension("new");
-            std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &copy)).context(cannot)
-        }
+        Ok(text) => whole_file::write(&copy, text),
         Err(_) => {
             let _ = std::fs::remove_file(&copy);
             Ok(())

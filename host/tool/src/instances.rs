@@ -24,6 +24,7 @@ use crate::{
     module,
     places::Filled,
     project::Project,
+    whole_file,
 };
 
 /// The name of the first instance of a machine with zones.
@@ -141,9 +142,7 @@ impl Instances {
     pub fn write(&self) -> Result<()> {
         let path = self.folder.join(FILE);
         let text = serde_json::to_string(&self.all).context(|| "cannot write JSON".into())?;
-        let unfinished = path.with_extension("new");
-        let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path));
-        written.context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&path, text)
     }
 
     /// Returns the folder of the run.

@@ -27,7 +27,7 @@ use crate::{
     machines::info::now_unix_ms,
     project::Project,
     run::kept,
-    ui,
+    ui, whole_file,
 };
 
 /// The unit of `st_blocks` (stat(2)).
@@ -117,9 +117,8 @@ impl Volume {
     }
 
     fn note(&self, record: &Record) -> Result<()> {
-        let path = self.record_path();
         let text = serde_json::to_string(record).context(|| "cannot write JSON".into())?;
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&self.record_path(), text)
     }
 
     /// Returns whether a machine or a command has it.

@@ -8,9 +8,9 @@ use crate::failure::{Context as _, Result};
 ///
 /// # Errors
 /// When the host's disk is full.
-pub fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     let unfinished = path.with_extension("new");
-    let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, path));
+    let written = std::fs::write(&unfinished, contents).and_then(|()| std::fs::rename(&unfinished, path));
     written.context(|| format!("cannot write {}", path.display()))
 }
 

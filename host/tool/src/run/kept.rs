@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cli, command,
     failure::{Context as _, Failure, Kind, Result},
-    ui,
+    ui, whole_file,
 };
 
 /// The unit of `st_blocks`, which is independent of the file system's blocks (stat(2)).
@@ -239,8 +239,7 @@ impl Record {
     pub(super) fn write(disk: &Path, parts: &[Part], offsets: Vec<u64>) -> Result<()> {
         let record = Self { parts: parts.to_vec(), offsets, made: Stamp::of(disk) };
         let text = serde_json::to_string(&record).context(|| "cannot write JSON".into())?;
-        let path = path(disk);
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&path(disk), text)
     }
 }
 
