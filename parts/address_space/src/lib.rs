@@ -49,6 +49,9 @@ mod page_view;
 mod pages;
 #[cfg(test)]
 mod parts_tests;
+mod poke;
+#[cfg(test)]
+mod poke_tests;
 mod populate;
 pub mod region;
 mod regions;

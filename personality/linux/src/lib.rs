@@ -10,6 +10,7 @@
 //! | [`user_memory`] | reading and writing a program's memory |
 //! | [`task`], [`memory`], [`signal`], [`time`], [`futex`], [`exec`] | calls by family |
 //! | [`ipc`] | semaphores and message queues, which processes find by number or name |
+//! | [`ptrace`] | debuggers: tracers, tracees, halts |
 //! | [`trace`] | the calls of a process, kept for who traces it |
 //! | [`pulse`] | virtual cores: ticks for a program's own scheduler, contexts, hand-over |
 //! | [`file`] | descriptors and all calls on them |
@@ -34,6 +35,7 @@ pub mod load;
 pub mod memory;
 pub mod objects;
 pub mod process;
+pub mod ptrace;
 pub mod pulse;
 pub mod run;
 pub mod signal;

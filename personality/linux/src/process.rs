@@ -27,7 +27,7 @@ use crate::time::cpu_limit::CpuWatch;
 use crate::time::interval::IntervalTimers;
 use crate::time::posix::PosixTimers;
 use crate::{Errno, Tenant, Thread};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
@@ -46,8 +46,17 @@ pub struct ProcessSignals {
     pub pending: Pending,
     /// True while SIGSTOP or the like holds all threads.
     pub stopped: bool,
+    /// The last signal that stopped it.
+    pub(crate) stopped_by: i32,
     /// Whether those that are not handled do what they do by default.
     pub protection: Protection,
+}
+
+impl ProcessSignals {
+    /// Returns the signal that stopped it, while it is stopped.
+    pub(crate) fn stop_signal(&self) -> Option<i32> {
+        self.stopped.then_some(self.stopped_by)
+    }
 }
 
 /// The program a process runs, for /proc.
@@ -59,6 +68,8 @@ pub struct Program {
     pub arguments: Vec<u8>,
     /// Its first environment, each followed by NUL.
     pub environment: Vec<u8>,
+    /// The auxiliary vector that it began with, as it lay on its stack.
+    pub auxiliary: Vec<u8>,
 }
 
 /// Threads, or processes, that are told at once of an end.
@@ -134,6 +145,10 @@ pub struct Process {
     pub flow_shares: Arc<gyre_flow::Shares>,
     /// Its trace, if it has one.
     pub(crate) traced: crate::trace::Traced,
+    /// The threads that it traces.
+    pub(crate) tracees: crate::ptrace::Tracees,
+    /// The tracer of its first thread, once that has ended.
+    pub(crate) tracer: TenantLock<Weak<Process>>,
     /// Contexts of io_setup.
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
     /// The figures of its threads that have ended, by calls; `None` until one has. Locked under the lock of its threads.
@@ -213,6 +228,8 @@ impl Process {
             started_cycles: gyre_machine::now(),
             flow_shares: Arc::default(),
             traced: Default::default(),
+            tracees: Default::default(),
+            tracer: TenantLock::new(Weak::new()),
             asynchronous: Default::default(),
             io_of_ended: TenantLock::default(),
             children_used: TenantLock::default(),
@@ -368,7 +385,7 @@ impl Process {
         }
         let threads = self.threads.lock();
         let has = |letter: &char| threads.iter().any(|thread| thread.state_letter() == *letter);
-        ['R', 'S'].into_iter().find(has).unwrap_or('D')
+        ['t', 'R', 'S'].into_iter().find(has).unwrap_or('D')
     }
 
     /// Ends it: the first status counts (in wait's form). Some threads are told at once; those that end tell the others

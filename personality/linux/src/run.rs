@@ -12,6 +12,7 @@
 //! [`crate::table`] and [`crate::file::table`].
 
 use crate::behalf;
+use crate::ptrace::serve::{self as ptrace, Ptraced};
 use crate::pulse::{self, Vcore};
 use crate::signal::frame::FaultNote;
 use crate::signal::unhandled::{self, Cause};
@@ -59,6 +60,8 @@ pub struct Running {
     pub(crate) fault: FaultNote,
     /// Set while it is a virtual core of its program's own scheduler.
     pub(crate) pulse: Option<Box<Vcore>>,
+    /// Its part in what its tracer does.
+    pub(crate) ptraced: Ptraced,
     /// The cores that it is bound to.
     bound: u64,
 }
@@ -66,7 +69,14 @@ pub struct Running {
 impl Running {
     /// Makes a thread about to start with these registers.
     pub fn new(context: UserContext) -> Running {
-        Running { context, interrupted: None, fault: FaultNote::default(), pulse: None, bound: u64::MAX }
+        Running {
+            context,
+            interrupted: None,
+            fault: FaultNote::default(),
+            pulse: None,
+            ptraced: Ptraced::default(),
+            bound: u64::MAX,
+        }
     }
 }
 
@@ -171,9 +181,10 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         }
         Trap::SystemCall => {
             thread.enter_call(call_of(running).0);
-            match thread.dispatch.is_traced() {
-                true => rare(|| trace::serve(thread, running)).await,
-                false => serve(thread, running).await,
+            match () {
+                () if thread.dispatch.is_ptraced() => rare(|| ptrace::serve(thread, running)).await,
+                () if thread.dispatch.is_traced() => rare(|| trace::serve(thread, running)).await,
+                () => serve(thread, running).await,
             }
             thread.enter_program();
         }
@@ -367,6 +378,7 @@ async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: 
         native::PULSE..=native::CONTEXT_SWITCH => rare(|| pulse::calls::serve(thread, running, number, a)).await,
         native::ON_BEHALF => behalf::on_behalf(thread, a),
         native::HAND_OVER => pulse::hand_over::hand_over(thread, a).await,
+        CELL_ENTER if thread.tracee.is_on() => Err(Errno::EBUSY),
         CELL_ENTER => thread.tenant().kernel().enter_cell(thread.clone(), &mut running.context, a).await,
         _ => return None,
     })

@@ -97,6 +97,8 @@ pub struct Thread {
     pub preferences: Preferences,
     /// Which of its calls it gets as signals.
     pub(crate) dispatch: crate::task::dispatch::Dispatch,
+    /// Its tracer, and the halt that it stands in for that.
+    pub(crate) tracee: crate::ptrace::Tracee,
     /// Counts of its calls that read and write.
     pub(crate) call_counts: crate::task::io_figures::CallCounts,
     /// Its turn in [`crate::pulse::hand_over`].
@@ -165,6 +167,7 @@ impl Thread {
             timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
             preferences: Preferences::default(),
             dispatch: Default::default(),
+            tracee: Default::default(),
             call_counts: Default::default(),
             turn: crate::pulse::Turn::default(),
             behalf: crate::behalf::Behalf::default(),
@@ -297,9 +300,11 @@ impl Thread {
         self.is_served() || self.call().is_none()
     }
 
-    /// Returns the state letter that /proc shows: R, S if a signal can end what it waits for, D if the kernel works for it elsewhere.
+    /// Returns the state letter that /proc shows: t if it halts for its tracer, R, S if a signal can end what it waits for, D if the kernel works for
+    /// it elsewhere.
     pub fn state_letter(&self) -> char {
         match self.interruptible_waits.load(Ordering::Relaxed) {
+            _ if self.tracee.is_halted() => 't',
             _ if self.is_running() => 'R',
             0 if !self.deputy.is_on() => 'D',
             _ => 'S',

@@ -40,6 +40,11 @@ impl UserContext {
         0
     }
 
+    /// Components of the extended state that are on, a bit each (XCR0).
+    pub fn extended_components(&self) -> u64 {
+        0
+    }
+
     /// Copies the extended state out (XSAVE standard layout).
     pub fn read_extended(&mut self, _into: &mut [u8]) {}
 

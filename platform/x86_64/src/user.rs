@@ -120,6 +120,11 @@ impl UserContext {
         Extended::bytes()
     }
 
+    /// Components of the extended state that are on, a bit each (XCR0).
+    pub fn extended_components(&self) -> u64 {
+        extended::components()
+    }
+
     /// Copies the extended state out (XSAVE standard layout).
     pub fn read_extended(&mut self, into: &mut [u8]) {
         self.extended.read(into);

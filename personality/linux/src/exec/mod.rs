@@ -22,9 +22,11 @@ use crate::credentials::Identity;
 use crate::file::Executable;
 use crate::file::pace::Pace;
 use crate::process::Program;
+use crate::ptrace::{access, halt};
 use crate::run::Running;
 use crate::task::prctl::set_comm;
 use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -135,6 +137,7 @@ struct Prepared {
 pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
     let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
     let files = thread.process().files().executed().await?;
+    let former_id = thread.id();
     end_other_threads(thread).await?;
     // From here on nothing fails.
     let process = thread.process();
@@ -150,6 +153,9 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     running.context.registers = prepared.registers;
     process.stop_borrowing();
     former.leave().await;
+    if thread.tracee.is_on() {
+        Box::pin(halt::in_new_program(thread, running, former_id)).await;
+    }
     Ok(())
 }
 
@@ -185,8 +191,13 @@ async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
     if thread.id() != process.id() {
         let mut tree = process.tenant().tree.lock();
         tree.remove_thread(thread.id());
+        let former = thread.id();
         thread.set_id(process.id());
         tree.add_thread(thread.clone());
+        drop(tree);
+        if let Some(tracer) = thread.tracee.tracer() {
+            tracer.tracees.rename(thread, former);
+        }
     }
     Ok(())
 }
@@ -215,25 +226,27 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
         is_secure: credentials.is_secure_after(&before),
         frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),
     };
-    let stack_pointer = stack::build(&space, &start).await?;
+    let stack = stack::build(&space, &start).await?;
     let name = given_path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     Ok(Prepared {
         space,
-        registers: Registers { rip: loaded.start, rsp: stack_pointer, rflags: FLAGS_AT_START, ..Registers::default() },
+        registers: Registers { rip: loaded.start, rsp: stack.pointer, rflags: FLAGS_AT_START, ..Registers::default() },
         program: Program {
             path: started.file.path.clone(),
             arguments: stack::joined(&started.arguments),
             environment: stack::joined(&started.environment),
+            auxiliary: stack.auxiliary,
         },
         name,
         identity,
     })
 }
 
-/// Returns the identity by set-user-id and set-group-id bits, unless the process gave up new privileges.
+/// Returns the identity by set-user-id and set-group-id bits, unless the process gave up new privileges, or a tracer without rights would get them.
 fn identity_of(thread: &Thread, file: &Executable) -> Identity {
     let attributes = &file.attributes;
-    if thread.process().no_new_privileges.load(Ordering::Relaxed) {
+    let gains_nothing = thread.process().no_new_privileges.load(Ordering::Relaxed);
+    if gains_nothing || !access::may_gain_rights(thread) {
         return Identity::default();
     }
     Identity {

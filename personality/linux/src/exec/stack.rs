@@ -38,8 +38,16 @@ pub(super) fn joined(strings: &[Vec<u8>]) -> Vec<u8> {
     all
 }
 
-/// Maps the stack and fills it; answers the stack pointer.
-pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64, Errno> {
+/// A stack that a program can begin with.
+pub(super) struct Built {
+    /// The stack pointer.
+    pub(super) pointer: u64,
+    /// The auxiliary vector on it.
+    pub(super) auxiliary: Vec<u8>,
+}
+
+/// Maps the stack and fills it.
+pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<Built, Errno> {
     let top = space.layout().stack_top;
     let mut area = Area::new(top);
     let path = area.push_string(start.path);
@@ -64,7 +72,7 @@ pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64
     map(space, top, bytes).await?;
     area.write(space).await?;
     space.copy_out(at, table.as_bytes()).await.map_err(|_| Errno::E2BIG)?;
-    Ok(at)
+    Ok(Built { pointer: at, auxiliary: vector.as_bytes().to_vec() })
 }
 
 async fn map(space: &AddressSpace, top: u64, bytes: u64) -> Result<(), Errno> {

@@ -1,8 +1,7 @@
-//! `process_vm_readv` and `process_vm_writev` within a process: copies between two lists of ranges.
-//!
-//! Left out: memory of other processes (EPERM, as on a Linux whose ptrace_scope is 3). A runtime within a process uses the calls on the process
-//! itself, because a wrong address is an error there and no fault.
+//! `process_vm_readv` and `process_vm_writev`: copies between two lists of ranges, of the caller's memory and of a process that it may look into. A
+//! runtime within a process uses the calls on the process itself, because a wrong address is an error there and no fault.
 
+use crate::ptrace::access::may_look_into;
 use crate::user_memory::IoVector;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -31,7 +30,7 @@ pub async fn process_vm_writev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 }
 
 /// # Errors
-/// EINVAL for flags and wild lists, ESRCH, EPERM for another process, EFAULT if not one byte could be copied.
+/// EINVAL for flags and wild lists, ESRCH, EPERM for a process that it may not look into, EFAULT if not one byte could be copied.
 async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
     if a.word(5) != 0 {
         return Err(Errno::EINVAL);
@@ -43,14 +42,17 @@ async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
         return Ok(0);
     }
     let whose = thread.tenant().tree.lock().thread(a.int(0)).ok_or(Errno::ESRCH)?;
-    if !Arc::ptr_eq(whose.process(), thread.process()) {
+    if !may_look_into(thread, whose.process()) {
         return Err(Errno::EPERM);
     }
     let mut done = 0u64;
     while let (Some(mine), Some(other)) = (own.next(), theirs.next()) {
         let bytes = mine.bytes.min(other.bytes).min(PIECE_BYTES);
-        let (from, to) = if way == Way::Read { (other, mine) } else { (mine, other) };
-        match copy_piece(thread, [from.address, to.address], bytes).await {
+        let copied = match way {
+            Way::Read => copy_piece((&whose, other.address), (thread, mine.address), bytes).await,
+            Way::Write => copy_piece((thread, mine.address), (&whose, other.address), bytes).await,
+        };
+        match copied {
             Err(_) if done > 0 => break,
             copied => copied?,
         }
@@ -64,9 +66,9 @@ async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
     Ok(done)
 }
 
-async fn copy_piece(thread: &Thread, [from, to]: [u64; 2], bytes: u64) -> Result<(), Errno> {
-    let piece = thread.read_vec(from, bytes as usize).await?;
-    thread.copy_out(to, &piece).await
+async fn copy_piece(from: (&Thread, u64), to: (&Thread, u64), bytes: u64) -> Result<(), Errno> {
+    let piece = from.0.read_vec(from.1, bytes as usize).await?;
+    to.0.copy_out(to.1, &piece).await
 }
 
 /// The rest of a list.

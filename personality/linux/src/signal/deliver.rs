@@ -3,8 +3,11 @@
 use super::action::{SIG_DFL, SIG_IGN};
 use super::number::{self, Default as DefaultAction};
 use super::{Action, SignalInfo, SignalSet, frame};
+use crate::process::ProcessSignals;
+use crate::ptrace::halt;
 use crate::run::{Next, Running};
 use crate::{Errno, Thread, pulse};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
@@ -23,7 +26,11 @@ pub(crate) async fn deliver(thread: &Arc<Thread>, running: &mut Running) -> Next
         if wait_while_stopped(thread).await == Next::End {
             return Next::End;
         }
-        let Some((info, action)) = next(thread) else {
+        let next = match thread.tracee.is_on() {
+            true => Box::pin(next_of_tracee(thread, running)).await,
+            false => next(thread),
+        };
+        let Some((info, action)) = next else {
             break;
         };
         match act(thread, running, info, action).await {
@@ -60,7 +67,8 @@ async fn wait_while_stopped(thread: &Arc<Thread>) -> Next {
         .continued
         .until(|| {
             let stopped = process.signals.lock().stopped;
-            (!stopped || thread.is_dying()).then_some(())
+            // A tracee halts in a way of its own.
+            (!stopped || thread.is_dying() || thread.tracee.is_on()).then_some(())
         })
         .await;
     match thread.is_dying() {
@@ -75,19 +83,48 @@ fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     let mut own = thread.signals.lock();
     let open = SignalSet(!own.blocked.0);
     let info = own.pending.take(open).or_else(|| process.pending.take(open))?;
-    let action = process.actions.get(info.signal);
-    let caught = action.handler != SIG_DFL && action.handler != SIG_IGN;
-    if caught && action.has(raw::SA_RESETHAND) {
-        process.actions.set(info.signal, Action::default());
-    }
+    let action = process.take_action(info.signal);
     drop((own, process));
     Some((thread.process().count_taken(info), action))
+}
+
+/// Takes the next signal of a tracee, as its tracer wants it; halts before, if it must.
+async fn next_of_tracee(thread: &Arc<Thread>, running: &mut Running) -> Option<(SignalInfo, Action)> {
+    if halt::before_program(thread, running).await == Next::End {
+        return None;
+    }
+    loop {
+        let open = SignalSet(!thread.signals.lock().blocked.0);
+        let info = halt::before_signal(thread, running, thread.take_signal(open)?).await;
+        if let Some(info) = info {
+            let action = thread.process().signals.lock().take_action(info.signal);
+            return Some((info, action));
+        }
+        thread.pause().await;
+    }
+}
+
+impl ProcessSignals {
+    /// Returns the action of a signal that is taken; a handler for one signal alone (SA_RESETHAND) is forgotten.
+    fn take_action(&mut self, signal: i32) -> Action {
+        let action = self.actions.get(signal);
+        let caught = action.handler != SIG_DFL && action.handler != SIG_IGN;
+        if caught && action.has(raw::SA_RESETHAND) {
+            self.actions.set(signal, Action::default());
+        }
+        action
+    }
 }
 
 async fn act(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Next {
     match action.handler {
         SIG_IGN => Next::Continue,
-        SIG_DFL => act_by_default(thread, info.signal),
+        SIG_DFL => {
+            if thread.tracee.is_on() && number::default_of(info.signal) == DefaultAction::End {
+                Box::pin(halt::before_end(thread, running, info.signal)).await;
+            }
+            act_by_default(thread, info.signal)
+        }
         _ => handle(thread, running, info, action).await,
     }
 }
@@ -142,5 +179,8 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
     };
     let blocked = thread.signals.lock().blocked;
     thread.set_blocked(blocked.and(action.mask).and(own));
+    if thread.tracee.is_on() {
+        Box::pin(halt::in_handler(thread, running)).await;
+    }
     Next::Continue
 }

@@ -13,6 +13,7 @@ use super::number::{self, STOPPING};
 use super::places::Sending;
 use super::{SignalInfo, SignalSet};
 use crate::process::ProcessSignals;
+use crate::ptrace::bond;
 use crate::{Errno, Process, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -50,7 +51,9 @@ impl Process {
         let mut signals = self.signals.lock();
         let taker = threads.iter().find(|thread| thread.takes(info.signal));
         if taker.is_some() && signals.ignores(info.signal) {
-            let awaited = |thread: &Arc<Thread>| thread.signals.lock().awaited.has(info.signal);
+            // A tracer sees them all.
+            let awaited =
+                |thread: &Arc<Thread>| thread.tracee.is_on() || thread.signals.lock().awaited.has(info.signal);
             if !threads.iter().any(awaited) {
                 return Ok(());
             }
@@ -105,6 +108,7 @@ impl Process {
         drop(signals);
         if was_stopped {
             self.continued.wake_all();
+            threads.iter().filter(|thread| thread.tracee.is_on()).for_each(|thread| _ = bond::wake_listener(thread));
             self.tenant().tree.lock().note_continued(self.id());
             crate::task::exit::tell_parent(self, crate::task::tree::Change::Continued);
         }
@@ -116,9 +120,13 @@ impl Process {
         if core::mem::replace(&mut signals.stopped, true) {
             return;
         }
+        signals.stopped_by = signal;
         drop(signals);
         let threads = self.threads.lock().clone();
-        threads.iter().for_each(|thread| thread.notify());
+        for thread in &threads {
+            thread.tracee.heed_stop();
+            thread.notify();
+        }
         self.tenant().tree.lock().note_stopped(self.id(), signal);
         crate::task::exit::tell_parent(self, crate::task::tree::Change::Stopped(signal));
     }
@@ -168,7 +176,7 @@ impl Thread {
         let process = self.process().signals.lock();
         let mut own = self.signals.lock();
         let blocked = own.blocked.has(info.signal);
-        if process.ignores(info.signal) && !blocked {
+        if process.ignores(info.signal) && !blocked && !self.tracee.is_on() {
             return Ok(());
         }
         self.process().queue(&mut own.pending, sending)?;
@@ -205,8 +213,11 @@ impl Thread {
         if self.is_dying() || self.deputy.gives_up() {
             return true;
         }
+        if self.tracee.is_called() {
+            return true;
+        }
         let process = self.process().signals.lock();
-        process.stopped || !self.ready(&process).is_empty()
+        process.stopped && !self.tracee.passes_stop() || !self.ready(&process).is_empty()
     }
 
     /// Returns the signals that this thread may take now.

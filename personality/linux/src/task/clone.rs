@@ -14,12 +14,15 @@ use crate::file::buffer::word;
 use crate::file::calls::process_file;
 use crate::ipc::semaphores;
 use crate::process::NewProcess;
+use crate::ptrace::tracees::{self, Asked};
+use crate::ptrace::{Event, halt};
 use crate::run::Running;
 use crate::signal::protection::FIRST;
 use crate::signal::set::SIGNAL_MAX;
 use crate::signal::{AltStack, forks, number};
 use crate::time::cpu_limit;
 use crate::{Arguments, Errno, Outcome, Process, Tenant, Thread};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
@@ -172,8 +175,34 @@ async fn make(thread: &Arc<Thread>, running: &mut Running, wish: Wish) -> Outcom
     }
     let context = child_context(running, &wish)?;
     match wish.has(raw::CLONE_THREAD) {
-        true => make_thread(thread, context, wish).await,
-        false => make_process(thread, context, wish).await,
+        true => make_thread(thread, running, context, wish).await,
+        false => make_process(thread, running, context, wish).await,
+    }
+}
+
+impl Wish {
+    /// Returns the event that a tracer may want to know of.
+    fn event(&self) -> Event {
+        match (self.has(raw::CLONE_VFORK), self.exit_signal) {
+            (true, _) => Event::Vfork,
+            (false, number::SIGCHLD) => Event::Fork,
+            _ => Event::Clone,
+        }
+    }
+
+    /// Ties the child to its maker's tracer, before it runs.
+    fn inherit_tracer(&self, maker: &Thread, child: &Arc<Thread>) {
+        let asked = if self.has(raw::CLONE_PTRACE) { Asked::Yes } else { Asked::No };
+        if !self.has(raw::CLONE_UNTRACED) && maker.tracee.is_on() {
+            tracees::inherit(maker, child, self.event(), asked);
+        }
+    }
+
+    /// Halts the maker for its tracer, if that wants to know of the child.
+    async fn tell_tracer(&self, maker: &Arc<Thread>, running: &mut Running, event: Event, child: i32) {
+        if !self.has(raw::CLONE_UNTRACED) && maker.tracee.is_on() {
+            Box::pin(halt::at_event(maker, running, event, child as u64)).await;
+        }
     }
 }
 
@@ -211,7 +240,7 @@ fn inherit(parent: &Thread, child: &Thread, wish: &Wish) {
     }
 }
 
-async fn make_thread(thread: &Arc<Thread>, context: UserContext, wish: Wish) -> Outcome {
+async fn make_thread(thread: &Arc<Thread>, running: &mut Running, context: UserContext, wish: Wish) -> Outcome {
     let process = thread.process();
     let tenant = thread.tenant();
     let child = {
@@ -226,9 +255,12 @@ async fn make_thread(thread: &Arc<Thread>, context: UserContext, wish: Wish) -> 
     inherit(thread, &child, &wish);
     tell_ids(thread, thread, &child, &wish).await?;
     undo.keep();
+    wish.inherit_tracer(thread, &child);
     process.add_thread(child.clone());
     start(&child, context)?;
-    Ok(child.id() as u64)
+    let id = child.id();
+    wish.tell_tracer(thread, running, wish.event(), id).await;
+    Ok(id as u64)
 }
 
 /// Takes a thread that never ran out of the tree again, even if its maker is killed meanwhile.
@@ -291,7 +323,7 @@ fn start(child: &Arc<Thread>, context: UserContext) -> Result<(), Errno> {
     })
 }
 
-async fn make_process(thread: &Arc<Thread>, context: UserContext, wish: Wish) -> Outcome {
+async fn make_process(thread: &Arc<Thread>, running: &mut Running, context: UserContext, wish: Wish) -> Outcome {
     let child = new_process(thread, &wish).await?;
     let undo = Undo(Some(child.clone()));
     inherit(thread, &child, &wish);
@@ -300,10 +332,13 @@ async fn make_process(thread: &Arc<Thread>, context: UserContext, wish: Wish) ->
     let descriptor = give_descriptor(thread, &process, &wish).await?;
     undo.keep();
     cpu_limit::limited(&process);
+    wish.inherit_tracer(thread, &child);
     process.add_thread(child.clone());
     start(&child, context).inspect_err(|_| take_back(thread, descriptor))?;
+    wish.tell_tracer(thread, running, wish.event(), process.id()).await;
     if wish.has(raw::CLONE_VFORK) {
         wait_until_left(thread, &process).await;
+        wish.tell_tracer(thread, running, Event::VforkDone, process.id()).await;
     }
     Ok(process.id() as u64)
 }

@@ -19,11 +19,12 @@ const BLOCK: u8 = 1;
 /// Bits of [`Dispatch::reasons`].
 const SIGNALS: u8 = 1;
 const TRACE: u8 = 2;
+const PTRACE: u8 = 4;
 
 /// Why the calls of a thread go past the shortest way. Its own task looks at it, once a call.
 #[derive(Default)]
 pub(crate) struct Dispatch {
-    /// Its own wish, or a trace.
+    /// Its own wish, a trace, or a debugger.
     reasons: AtomicU8,
     start: AtomicU64,
     bytes: AtomicU64,
@@ -56,6 +57,21 @@ impl Dispatch {
     /// Calls are no longer kept.
     pub(crate) fn end_trace(&self) {
         self.reasons.fetch_and(!TRACE, Ordering::Relaxed);
+    }
+
+    /// Returns whether a debugger may want to see calls ([`crate::ptrace`]).
+    pub(crate) fn is_ptraced(&self) -> bool {
+        self.reasons.load(Ordering::Relaxed) & PTRACE != 0
+    }
+
+    /// It has a debugger.
+    pub(crate) fn begin_ptrace(&self) {
+        self.reasons.fetch_or(PTRACE, Ordering::Relaxed);
+    }
+
+    /// It has none any more.
+    pub(crate) fn end_ptrace(&self) {
+        self.reasons.fetch_and(!PTRACE, Ordering::Relaxed);
     }
 
     /// Forgets the thread's wish.

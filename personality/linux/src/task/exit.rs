@@ -11,6 +11,7 @@ use super::tree::{Change, Ended, Orphans};
 use crate::file::pace::Pace;
 use crate::ipc::{self, semaphores};
 use crate::process::TOLD_AT_ONCE;
+use crate::ptrace::tracees;
 use crate::signal::info::SI_KERNEL;
 use crate::signal::{Action, SIGNAL_MAX, SignalInfo, action, number};
 use crate::{Arguments, Outcome, Process, Thread, futex};
@@ -27,6 +28,7 @@ pub fn exit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if process.alive_threads.load(Ordering::Acquire) <= 1 {
         process.set_end_status(status);
     }
+    thread.tracee.note_end(status);
     thread.kill();
     Ok(0)
 }
@@ -92,6 +94,7 @@ pub(crate) fn remove(thread: &Arc<Thread>) {
     let waiting = core::mem::take(&mut thread.signals.lock().pending);
     drop(waiting);
     process.tenant().tree.lock().remove_thread(thread.id());
+    tracees::thread_ended(thread);
     let last = {
         let mut threads = process.threads.lock();
         let before = threads.len();
@@ -128,6 +131,8 @@ fn bury(process: &Arc<Process>) {
     drop(tree);
     tell_orphans(process, &ended, waits);
     tenant.doomed.end_some();
+    tracees::tracer_ended(process);
+    tracees::process_ended(process, status, ended.parent.as_ref());
     tenant.files().tenant().release_terminal(process.id());
     for stranded in &ended.hung_up {
         let _ = stranded.send(SignalInfo::new(number::SIGHUP, SI_KERNEL));
@@ -229,6 +234,7 @@ pub(crate) fn code_and_status(change: Change) -> (i32, i32) {
         Change::Ended(status) if status & 0x7f == 0 => (raw::CLD_EXITED as i32, status >> 8 & 0xff),
         Change::Ended(status) => (raw::CLD_KILLED as i32, status & 0x7f),
         Change::Stopped(signal) => (raw::CLD_STOPPED as i32, signal),
+        Change::Trapped(word) => (raw::CLD_TRAPPED as i32, word),
         Change::Continued => (raw::CLD_CONTINUED as i32, number::SIGCONT),
     }
 }

@@ -32,6 +32,8 @@ pub enum Change {
     Ended(i32),
     /// A signal stopped it.
     Stopped(i32),
+    /// It halts for its tracer: the signal, with the event from bit 8 on.
+    Trapped(i32),
     /// It goes on.
     Continued,
 }
@@ -87,6 +89,13 @@ struct Node {
     continued: bool,
     /// It has called execve: its parent may not move it to another group.
     has_executed: bool,
+}
+
+impl Node {
+    /// Returns whether a process traces its first thread.
+    fn is_traced_by(&self, process: i32) -> bool {
+        self.process.threads.lock().first().is_some_and(|first| first.tracee.is_traced_by(process))
+    }
 }
 
 /// The one that waits for processes that lost their parent and have no ancestor that takes them.
@@ -272,10 +281,11 @@ impl Tree {
     pub fn state_letter(&self, id: i32) -> Option<char> {
         let node = self.nodes.get(&id)?;
         let is_stopped = node.process.signals.lock().stopped;
-        Some(match (&node.ended, is_stopped) {
-            (Some(_), _) => 'Z',
-            (None, true) => 'T',
-            (None, false) => node.process.state_letter(),
+        Some(match (&node.ended, node.process.state_letter(), is_stopped) {
+            (Some(_), ..) => 'Z',
+            (None, 't', _) => 't',
+            (None, _, true) => 'T',
+            (None, letter, false) => letter,
         })
     }
 
@@ -457,13 +467,17 @@ impl Tree {
         if children.is_empty() {
             return Err(Errno::ECHILD);
         }
-        Ok(children.into_iter().find_map(|id| self.report_of(id, wanted)))
+        Ok(children.into_iter().find_map(|id| self.report_of(parent, id, wanted)))
     }
 
-    fn report_of(&mut self, id: i32, wanted: Wanted) -> Option<Report> {
+    fn report_of(&mut self, parent: i32, id: i32, wanted: Wanted) -> Option<Report> {
         let node = self.nodes.get_mut(&id)?;
         let (change, used) = match (node.ended, node.stopped, node.continued) {
             (Some((status, used)), _, _) if wanted.ended => (Change::Ended(status), used),
+            // A parent that traces it is told of its halts alone.
+            (None, stopped, true | false) if (stopped.is_some() || node.continued) && node.is_traced_by(parent) => {
+                return None;
+            }
             (None, Some(signal), _) if wanted.stopped => (Change::Stopped(signal), Consumption::default()),
             (None, _, true) if wanted.continued => (Change::Continued, Consumption::default()),
             _ => return None,
@@ -472,7 +486,7 @@ impl Tree {
         if !wanted.keep {
             match change {
                 Change::Ended(_) => self.remove_process(id),
-                Change::Stopped(_) => node.stopped = None,
+                Change::Stopped(_) | Change::Trapped(_) => node.stopped = None,
                 Change::Continued => node.continued = false,
             }
         }

@@ -4,6 +4,7 @@ use super::exit::code_and_status;
 use super::tree::{Change, Report, Wanted, Which};
 use super::usage::Usage;
 use crate::file::calls::process_file;
+use crate::ptrace::tracees::Found;
 use crate::signal::SignalInfo;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -12,8 +13,14 @@ use linux_raw_sys::general as raw;
 /// Waits for a report; `None` if nothing has happened and the caller does not want to wait.
 async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) -> Result<Option<Report>, Errno> {
     let process = thread.process();
+    let group_of = |id| process.tenant().tree.lock().group_of(id);
     let look = || {
-        let found = process.tenant().tree.lock().take_report(process.id(), which, wanted);
+        let traced = process.tracees.report(which, wanted, group_of);
+        let found = match traced {
+            Found::Report(report) => Ok(Some(report)),
+            Found::Somebody => of_children(thread, which, wanted).or(Ok(None)),
+            Found::Nobody => of_children(thread, which, wanted),
+        };
         match found {
             Ok(None) if !no_wait => None,
             other => Some(other),
@@ -27,11 +34,16 @@ async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) ->
     Ok(report)
 }
 
+fn of_children(thread: &Thread, which: Which, wanted: Wanted) -> Result<Option<Report>, Errno> {
+    let process = thread.process();
+    process.tenant().tree.lock().take_report(process.id(), which, wanted)
+}
+
 /// Returns the status word of wait: exit code or signal, stopped, continued.
 fn status_word(change: Change) -> i32 {
     match change {
         Change::Ended(status) => status,
-        Change::Stopped(signal) => signal << 8 | 0x7f,
+        Change::Stopped(signal) | Change::Trapped(signal) => signal << 8 | 0x7f,
         Change::Continued => 0xffff,
     }
 }

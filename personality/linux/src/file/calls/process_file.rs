@@ -1,11 +1,11 @@
 //! Calls on descriptors of processes: pidfd_open, pidfd_send_signal, pidfd_getfd.
 
 use super::{answer, file_of, install};
-use crate::credentials::Capability;
 use crate::file::filesystem::FileSystem;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::process_file::ProcessFile;
+use crate::ptrace::access::may_look_into;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -87,14 +87,4 @@ pub fn pidfd_getfd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let file = target.open_file(a.int(1))?;
     answer(install(thread, file, true)?)
-}
-
-/// Returns whether a thread may look into a process: its own, one of the same user that gained no rights, or any with CAP_SYS_PTRACE.
-fn may_look_into(thread: &Thread, target: &Process) -> bool {
-    use core::sync::atomic::Ordering;
-    let (own, other) = (thread.credentials(), target.credentials());
-    let same_user = [other.user, other.user_effective, other.user_saved].iter().all(|user| *user == own.user);
-    let same_group = [other.group, other.group_effective, other.group_saved].iter().all(|group| *group == own.group);
-    let shows_itself = target.dumpable.load(Ordering::Relaxed) == 1;
-    target.id() == thread.process().id() || own.has(Capability::SysPtrace) || same_user && same_group && shows_itself
 }

@@ -97,6 +97,7 @@ kinds! {
     62 Io "io" File 0o400,
     63 ThreadIo "" File 0o400,
     64 ThreadStat "" File 0o444,
+    65 Auxiliary "auxv" File 0o400,
 }
 
 /// The name spaces of a process; all of a tenant's processes are in the same ones.
@@ -223,6 +224,7 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::Mounts => mounts(proc).into_bytes(),
         Kind::MountInfo => mount_info(proc).into_bytes(),
         Kind::Environment => view.environment.clone(),
+        Kind::Auxiliary => view.auxiliary.clone(),
         Kind::OomScoreAdjust => format!("{}\n", view.out_of_memory_adjustment).into_bytes(),
         Kind::OomAdjust => format!("{}\n", view.out_of_memory_adjustment.saturating_mul(17) / 1000).into_bytes(),
         Kind::OomScore => {
@@ -306,6 +308,7 @@ pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
     let word = match view.state {
         'R' => "running",
         'T' => "stopped",
+        't' => "tracing stop",
         'Z' => "zombie",
         'D' => "disk sleep",
         _ => "sleeping",
@@ -315,11 +318,12 @@ pub(super) fn status(view: &ProcessView, usage: &Usage) -> String {
     let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nRssAnon:\t{:8} kB\nRssFile:\t{:8} kB\nRssShmem:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nRssAnon:\t{:8} kB\nRssFile:\t{:8} kB\nRssShmem:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
         view.parent,
+        view.tracer,
         four([who.user, who.user_effective, who.user_saved, who.user_of_files]),
         four([who.group, who.group_effective, who.group_saved, who.group_of_files]),
         view.virtual_bytes / 1024,

@@ -70,11 +70,12 @@ impl Processes for Tenant {
         view.state = letter.unwrap_or('S');
         if let Some(thread) = thread {
             view.used_by_thread = used_by(&thread);
+            view.tracer = thread.tracee.tracer().map_or(0, |tracer| tracer.id());
             let signals = thread.signals.lock();
             (view.signals.pending, view.signals.blocked) = (signals.pending.set().0, signals.blocked.0);
             drop(signals);
             // Of several threads each has a state of its own, also the first one, whose the process's files show.
-            if view.threads > 1 && matches!(view.state, 'R' | 'S' | 'D') {
+            if view.threads > 1 && matches!(view.state, 'R' | 'S' | 'D' | 't') {
                 view.state = thread.state_letter();
             }
             let name = *thread.name.lock();
@@ -252,6 +253,7 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         name: process.name(),
         arguments: program.arguments,
         environment: program.environment,
+        auxiliary: program.auxiliary,
         program: program.path,
         threads: process.threads.lock().len(),
         virtual_bytes: space.mapped_bytes(),

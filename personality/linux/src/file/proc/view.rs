@@ -20,11 +20,13 @@ pub struct ProcessView {
     pub thread: i32,
     /// Parent.
     pub parent: i32,
+    /// Its tracer, 0 for none.
+    pub tracer: i32,
     /// Process group.
     pub group_id: i32,
     /// Session.
     pub session: i32,
-    /// R, S, D, T, Z.
+    /// R, S, D, T, t, Z.
     pub state: char,
     /// The credentials that it acts with.
     pub credentials: Credentials,
@@ -36,6 +38,8 @@ pub struct ProcessView {
     pub arguments: Vec<u8>,
     /// Environment, each ended by NUL.
     pub environment: Vec<u8>,
+    /// The auxiliary vector that its program began with.
+    pub auxiliary: Vec<u8>,
     /// Path of the program.
     pub program: Vec<u8>,
     /// Threads.

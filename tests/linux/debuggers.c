@@ -1,0 +1,516 @@
+/* Debuggers (ptrace(2)): halts at signals, calls, steps and events; registers and memory; children and threads; interrupting and listening; who may. */
+#include "check.h"
+#include <elf.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+static long ask(int request, pid_t tracee, unsigned long address, unsigned long data) {
+    return syscall(SYS_ptrace, request, tracee, address, data);
+}
+
+/* Waits for a tracee's halt and answers its status without the lowest byte: signal, event. */
+static int halt_of(pid_t tracee) {
+    int status = -1;
+    CHECK(waitpid(tracee, &status, __WALL) == tracee);
+    CHECK(WIFSTOPPED(status));
+    return status >> 8;
+}
+
+static void halts_with(pid_t tracee, int wanted) {
+    int halt = halt_of(tracee);
+    if (halt != wanted) dprintf(1, "halted with %#x, not %#x\n", halt, wanted);
+    CHECK(halt == wanted);
+}
+
+static void ends_with(pid_t tracee, int wanted) {
+    int status = -1;
+    CHECK(waitpid(tracee, &status, __WALL) == tracee);
+    if (status != wanted) dprintf(1, "ended with %#x, not %#x\n", status, wanted);
+    CHECK(status == wanted);
+}
+
+static struct user_regs_struct registers_of(pid_t tracee) {
+    struct user_regs_struct registers;
+    CHECK(ask(PTRACE_GETREGS, tracee, 0, (long)&registers) == 0);
+    return registers;
+}
+
+static void go(int request, pid_t tracee, int signal) { CHECK(ask(request, tracee, 0, signal) == 0); }
+
+/* A child that asks to be traced, and has stopped. */
+static pid_t traced_child(void (*body)(void)) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(ask(PTRACE_TRACEME, 0, 0, 0) == 0);
+        raise(SIGSTOP);
+        body();
+        _exit(0);
+    }
+    halts_with(child, SIGSTOP);
+    return child;
+}
+
+/* ---- calls */
+
+static void make_calls(void) {
+    if (syscall(SYS_getpgid, 0x1234567) != -1 || errno != ESRCH) _exit(1);
+    if (syscall(SYS_getppid) != 77) _exit(2);
+    if (syscall(SYS_gettid) != -ENOSYS && errno != ENOSYS) _exit(3);
+    _exit(9);
+}
+
+static void next_call(pid_t child) {
+    go(PTRACE_SYSCALL, child, 0);
+    halts_with(child, SIGTRAP | 0x80);
+}
+
+/* Goes on to the entry of a call of this number. */
+static void to_call(pid_t child, unsigned long number) {
+    for (int i = 0; i < 50; i++) {
+        next_call(child);
+        if (registers_of(child).orig_rax == number) return;
+        next_call(child);
+    }
+    CHECK(!"the call never comes");
+}
+
+static void calls_are_shown_and_changed(void) {
+    pid_t child = traced_child(make_calls);
+    CHECK(ask(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+    to_call(child, SYS_getpgid);
+    struct user_regs_struct r = registers_of(child);
+    CHECK(r.rax == (unsigned long)-ENOSYS && r.rdi == 0x1234567 && r.cs == 0x33 && r.ss == 0x2b);
+    struct __ptrace_syscall_info info = {0};
+    long bytes = ask(PTRACE_GET_SYSCALL_INFO, child, sizeof info, (long)&info);
+    CHECK(bytes == offsetof(struct __ptrace_syscall_info, entry) + sizeof info.entry);
+    CHECK(info.op == PTRACE_SYSCALL_INFO_ENTRY && info.arch == 0xc000003e && info.entry.nr == SYS_getpgid);
+    CHECK(info.entry.args[0] == 0x1234567 && info.instruction_pointer == r.rip && info.stack_pointer == r.rsp);
+    unsigned long message = 0;
+    CHECK(ask(PTRACE_GETEVENTMSG, child, 0, (long)&message) == 0 && message == 1 /* PTRACE_EVENTMSG_SYSCALL_ENTRY */);
+    next_call(child);
+    CHECK((long)registers_of(child).rax == -ESRCH);
+    CHECK(ask(PTRACE_GET_SYSCALL_INFO, child, sizeof info, (long)&info) == 33);
+    CHECK(info.op == PTRACE_SYSCALL_INFO_EXIT && info.exit.rval == -ESRCH && info.exit.is_error == 1);
+    /* Another result. */
+    to_call(child, SYS_getppid);
+    next_call(child);
+    r = registers_of(child);
+    r.rax = 77;
+    CHECK(ask(PTRACE_SETREGS, child, 0, (long)&r) == 0);
+    /* No call at all. */
+    to_call(child, SYS_gettid);
+    CHECK(ask(PTRACE_POKEUSER, child, offsetof(struct user_regs_struct, orig_rax), -1L) == 0);
+    next_call(child);
+    CHECK((long)registers_of(child).rax == -ENOSYS);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 9 << 8);
+    done("debuggers: calls");
+}
+
+/* ---- signals */
+
+static volatile int caught;
+static void catch(int signal) { caught = signal; }
+
+static void take_signals(void) {
+    signal(SIGUSR1, catch);
+    signal(SIGUSR2, SIG_IGN);
+    raise(SIGUSR1);
+    if (caught != 0) _exit(1);
+    raise(SIGUSR2);
+    raise(SIGUSR1);
+    if (caught != SIGUSR1) _exit(2);
+    raise(SIGTERM);
+    _exit(3);
+}
+
+static void signals_are_shown_and_changed(void) {
+    pid_t child = traced_child(take_signals);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR1);
+    siginfo_t info;
+    CHECK(ask(PTRACE_GETSIGINFO, child, 0, (long)&info) == 0);
+    CHECK(info.si_signo == SIGUSR1 && info.si_code == SI_TKILL && info.si_pid == child);
+    /* It is not taken. An ignored one is shown too. */
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR2);
+    go(PTRACE_CONT, child, SIGUSR2);
+    halts_with(child, SIGUSR1);
+    go(PTRACE_CONT, child, SIGUSR1);
+    halts_with(child, SIGTERM);
+    FAILS(ask(PTRACE_CONT, child, 0, 1000), EIO);
+    go(PTRACE_CONT, child, SIGKILL);
+    ends_with(child, SIGKILL);
+    done("debuggers: signals");
+}
+
+static void a_wait_tells_of_each_halt_once(void) {
+    pid_t child = traced_child(take_signals);
+    int status;
+    siginfo_t info = {0};
+    CHECK(waitpid(child, &status, WNOHANG) == 0);
+    go(PTRACE_CONT, child, 0);
+    CHECK(waitid(P_PID, child, &info, WSTOPPED | WEXITED | WNOWAIT) == 0);
+    CHECK(info.si_code == CLD_TRAPPED && info.si_status == SIGUSR1 && info.si_pid == child);
+    CHECK(waitpid(-1, &status, 0) == child && WSTOPSIG(status) == SIGUSR1);
+    CHECK(waitpid(-1, &status, WNOHANG) == 0);
+    CHECK(kill(child, SIGKILL) == 0);
+    ends_with(child, SIGKILL);
+    FAILS(waitpid(-1, &status, __WALL), ECHILD);
+    done("debuggers: waits");
+}
+
+/* ---- steps, breakpoints, memory */
+
+static volatile long cell = 41;
+__attribute__((noinline)) static void touched(void) { cell++; __asm__ volatile("" ::: "memory"); }
+static void touch(void) {
+    touched();
+    _exit((int)cell);
+}
+
+static void to_breakpoint(pid_t child, unsigned long at) {
+    long word;
+    CHECK(ask(PTRACE_PEEKTEXT, child, at, (long)&word) == 0);
+    CHECK(ask(PTRACE_POKETEXT, child, at, (word & ~0xffL) | 0xcc) == 0);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGTRAP);
+    siginfo_t info;
+    CHECK(ask(PTRACE_GETSIGINFO, child, 0, (long)&info) == 0 && info.si_code == SI_KERNEL);
+    struct user_regs_struct r = registers_of(child);
+    CHECK(r.rip == at + 1);
+    r.rip = at;
+    CHECK(ask(PTRACE_SETREGS, child, 0, (long)&r) == 0);
+    CHECK(ask(PTRACE_POKETEXT, child, at, word) == 0);
+}
+
+static void code_is_changed_and_stepped_through(void) {
+    pid_t child = traced_child(touch);
+    to_breakpoint(child, (unsigned long)touched);
+    CHECK(*(volatile unsigned char *)touched != 0xcc);
+    long word = 0;
+    CHECK(ask(PTRACE_PEEKDATA, child, (long)&cell, (long)&word) == 0 && word == 41);
+    int steps = 0;
+    for (; word == 41 && steps < 20; steps++) {
+        go(PTRACE_SINGLESTEP, child, 0);
+        halts_with(child, SIGTRAP);
+        CHECK((registers_of(child).eflags & 0x100) == 0);
+        CHECK(ask(PTRACE_PEEKDATA, child, (long)&cell, (long)&word) == 0);
+    }
+    CHECK(word == 42 && steps >= 1);
+    siginfo_t info;
+    CHECK(ask(PTRACE_GETSIGINFO, child, 0, (long)&info) == 0 && info.si_code == TRAP_TRACE);
+    CHECK(ask(PTRACE_POKEDATA, child, (long)&cell, 55) == 0 && cell == 41);
+    FAILS(ask(PTRACE_PEEKDATA, child, 8, (long)&word), EIO);
+    FAILS(ask(PTRACE_POKEDATA, child, 8, 1), EIO);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 55 << 8);
+    done("debuggers: code");
+}
+
+static void memory_is_copied(void) {
+    pid_t child = traced_child(touch);
+    long value = 0, other = 77;
+    struct iovec here = {&value, 8}, there = {(void *)&cell, 8};
+    CHECK(process_vm_readv(child, &here, 1, &there, 1, 0) == 8 && value == 41);
+    here.iov_base = &other;
+    CHECK(process_vm_writev(child, &here, 1, &there, 1, 0) == 8 && cell == 41);
+    there.iov_base = (void *)8;
+    FAILS(process_vm_readv(child, &here, 1, &there, 1, 0), EFAULT);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 78 << 8);
+    done("debuggers: copies");
+}
+
+static void load_and_halt(void) {
+    double values[2] = {1.5, 2.5};
+    __asm__ volatile("movupd (%0), %%xmm3\n int3\n movupd %%xmm3, (%0)" ::"r"(values) : "memory", "xmm3");
+    _exit(values[0] == 8.25 && values[1] == 2.5 ? 0 : 1);
+}
+
+static void extended_registers_are_shown_and_changed(void) {
+    pid_t child = traced_child(load_and_halt);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGTRAP);
+    struct user_fpregs_struct registers;
+    CHECK(ask(PTRACE_GETFPREGS, child, 0, (long)&registers) == 0);
+    double *xmm3 = (double *)((char *)registers.xmm_space + 3 * 16);
+    CHECK(xmm3[0] == 1.5 && xmm3[1] == 2.5);
+    static char area[8192];
+    struct iovec all = {area, sizeof area};
+    CHECK(ask(PTRACE_GETREGSET, child, NT_X86_XSTATE, (long)&all) == 0 && all.iov_len >= 576);
+    CHECK((*(uint64_t *)(area + 464) & 3) == 3 && memcmp(area + 160, registers.xmm_space, 256) == 0);
+    *(double *)(area + 160 + 48) = 8.25;
+    *(uint64_t *)(area + 512) |= 2;
+    CHECK(ask(PTRACE_SETREGSET, child, NT_X86_XSTATE, (long)&all) == 0);
+    struct user_regs_struct general;
+    struct iovec some = {&general, sizeof general + 96};
+    CHECK(ask(PTRACE_GETREGSET, child, NT_PRSTATUS, (long)&some) == 0 && some.iov_len == sizeof general);
+    CHECK(general.rip == registers_of(child).rip);
+    FAILS(ask(PTRACE_GETREGSET, child, 12345, (long)&some), EINVAL);
+    some.iov_len = 12;
+    FAILS(ask(PTRACE_GETREGSET, child, NT_PRSTATUS, (long)&some), EINVAL);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 0);
+    done("debuggers: registers");
+}
+
+/* ---- events */
+
+static void make_children(void) {
+    pid_t child = fork();
+    if (child == 0) _exit(3);
+    if (status_of(child) != 3 << 8) _exit(1);
+    child = vfork();
+    if (child == 0) _exit(4);
+    if (status_of(child) != 4 << 8) _exit(2);
+    execl("/proc/self/exe", "debuggers", "child", NULL);
+    _exit(5);
+}
+
+static int event(int number) { return SIGTRAP | number << 8; }
+
+static unsigned long message_of(pid_t tracee) {
+    unsigned long message = 0;
+    CHECK(ask(PTRACE_GETEVENTMSG, tracee, 0, (long)&message) == 0);
+    return message;
+}
+
+static void events_are_told(void) {
+    pid_t child = traced_child(make_children);
+    long all = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEVFORKDONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
+    CHECK(ask(PTRACE_SETOPTIONS, child, 0, all) == 0);
+    FAILS(ask(PTRACE_SETOPTIONS, child, 0, 1L << 30), EINVAL);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, event(PTRACE_EVENT_FORK));
+    pid_t grandchild = message_of(child);
+    halts_with(grandchild, SIGSTOP);
+    go(PTRACE_CONT, grandchild, 0);
+    halts_with(grandchild, event(PTRACE_EVENT_EXIT));
+    CHECK(message_of(grandchild) == 3 << 8);
+    go(PTRACE_CONT, child, 0);
+    go(PTRACE_CONT, grandchild, 0);
+    ends_with(grandchild, 3 << 8);
+    halts_with(child, SIGCHLD);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, event(PTRACE_EVENT_VFORK));
+    grandchild = message_of(child);
+    go(PTRACE_CONT, child, 0);
+    halts_with(grandchild, SIGSTOP);
+    go(PTRACE_CONT, grandchild, 0);
+    halts_with(grandchild, event(PTRACE_EVENT_EXIT));
+    go(PTRACE_CONT, grandchild, 0);
+    ends_with(grandchild, 4 << 8);
+    halts_with(child, event(PTRACE_EVENT_VFORK_DONE));
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGCHLD);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, event(PTRACE_EVENT_EXEC));
+    CHECK(message_of(child) == (unsigned long)child);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, event(PTRACE_EVENT_EXIT));
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 7 << 8);
+    done("debuggers: events");
+}
+
+/* ---- seized ones: threads, interrupts, stops */
+
+static volatile int is_over;
+static void *work(void *unused) {
+    while (!is_over) sleep_ms(5);
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t thread;
+    is_over = 0;
+    if (pthread_create(&thread, NULL, work, NULL) != 0) _exit(1);
+    while (!is_over) sleep_ms(5);
+    pthread_join(thread, NULL);
+    _exit(6);
+}
+
+static void seized_threads_are_interrupted(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        sleep_ms(50);
+        run_threads();
+    }
+    CHECK(ask(PTRACE_SEIZE, child, 0, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) == 0);
+    FAILS(ask(PTRACE_SEIZE, child, 0, 0), EPERM);
+    FAILS(ask(PTRACE_CONT, child, 0, 0), ESRCH);
+    int status = -1;
+    pid_t who = waitpid(-1, &status, __WALL);
+    CHECK(who == child && status >> 8 == event(PTRACE_EVENT_CLONE));
+    pid_t thread = message_of(child);
+    go(PTRACE_CONT, child, 0);
+    halts_with(thread, event(PTRACE_EVENT_STOP));
+    go(PTRACE_CONT, thread, 0);
+    CHECK(ask(PTRACE_INTERRUPT, thread, 0, 0) == 0);
+    halts_with(thread, event(PTRACE_EVENT_STOP));
+    int one = 1;
+    struct iovec here = {&one, 4}, there = {(void *)&is_over, 4};
+    CHECK(process_vm_writev(thread, &here, 1, &there, 1, 0) == 4);
+    go(PTRACE_CONT, thread, 0);
+    /* Its process may end before it has. */
+    CHECK(waitpid(thread, &status, __WALL) == thread && (status == 0 || status == 6 << 8));
+    ends_with(child, 6 << 8);
+    done("debuggers: threads");
+}
+
+static void stops_are_told_and_listened_to(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        while (1) sleep_ms(5);
+    }
+    CHECK(ask(PTRACE_SEIZE, child, 0, 0) == 0);
+    CHECK(kill(child, SIGSTOP) == 0);
+    halts_with(child, SIGSTOP);
+    CHECK(state_of(child) == 't');
+    go(PTRACE_CONT, child, SIGSTOP);
+    halts_with(child, SIGSTOP | PTRACE_EVENT_STOP << 8);
+    CHECK(ask(PTRACE_LISTEN, child, 0, 0) == 0);
+    FAILS(ask(PTRACE_CONT, child, 0, 0), ESRCH);
+    int status;
+    CHECK(waitpid(child, &status, WNOHANG) == 0);
+    CHECK(kill(child, SIGCONT) == 0);
+    halts_with(child, event(PTRACE_EVENT_STOP));
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGCONT);
+    go(PTRACE_CONT, child, SIGCONT);
+    CHECK(ask(PTRACE_INTERRUPT, child, 0, 0) == 0);
+    halts_with(child, event(PTRACE_EVENT_STOP));
+    CHECK(ask(PTRACE_DETACH, child, 0, 0) == 0);
+    FAILS(ask(PTRACE_CONT, child, 0, 0), ESRCH);
+    CHECK(kill(child, SIGKILL) == 0);
+    ends_with(child, SIGKILL);
+    done("debuggers: stops");
+}
+
+static void an_attached_one_is_let_go(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (1) sleep_ms(5);
+    }
+    CHECK(ask(PTRACE_ATTACH, child, 0, 0) == 0);
+    halts_with(child, SIGSTOP);
+    char path[64], text[4096] = "", wanted[64];
+    snprintf(path, sizeof path, "/proc/%d/status", child);
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0 && close(fd) == 0);
+    snprintf(wanted, sizeof wanted, "TracerPid:\t%d\n", getpid());
+    CHECK(strstr(text, wanted) != NULL && strstr(text, "State:\tt (tracing stop)") != NULL);
+    FAILS(ask(PTRACE_INTERRUPT, child, 0, 0), EIO);
+    CHECK(ask(PTRACE_DETACH, child, 0, SIGTERM) == 0);
+    ends_with(child, SIGTERM);
+    done("debuggers: detached");
+}
+
+/* A process that is stopped says so to whoever attaches; what its tracer held goes on when the tracer ends. */
+static void a_tracer_that_ends_lets_go(void) {
+    int pipe_of[2];
+    CHECK(pipe(pipe_of) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        while (1) sleep_ms(5);
+    }
+    for (int killed = 0; killed < 2; killed++) {
+        pid_t tracer = fork();
+        CHECK(tracer >= 0);
+        if (tracer == 0) {
+            CHECK(ask(PTRACE_SEIZE, child, 0, killed ? PTRACE_O_EXITKILL : 0) == 0);
+            CHECK(ask(PTRACE_INTERRUPT, child, 0, 0) == 0);
+            halts_with(child, event(PTRACE_EVENT_STOP));
+            _exit(0);
+        }
+        CHECK(status_of(tracer) == 0);
+        if (!killed) {
+            while (state_of(child) == 't') sleep_ms(1);
+        }
+    }
+    ends_with(child, SIGKILL);
+    done("debuggers: ended tracers");
+}
+
+/* ---- who may */
+
+static void bad_requests_are_refused(void) {
+    FAILS(ask(PTRACE_ATTACH, getpid(), 0, 0), EPERM);
+    FAILS(ask(PTRACE_ATTACH, 32767, 0, 0), ESRCH);
+    FAILS(ask(PTRACE_CONT, getppid(), 0, 0), ESRCH);
+    FAILS(ask(12345, getppid(), 0, 0), ESRCH);
+    pid_t child = traced_child(touch);
+    FAILS(ask(12345, child, 0, 0), EIO);
+    FAILS(ask(PTRACE_PEEKUSER, child, 3, (long)&child), EIO);
+    FAILS(ask(PTRACE_PEEKUSER, child, 1 << 20, (long)&child), EIO);
+    FAILS(ask(PTRACE_GETREGS, child, 0, 8), EFAULT);
+    FAILS(ask(PTRACE_LISTEN, child, 0, 0), EIO);
+    FAILS(ask(PTRACE_ATTACH, child, 0, 0), EPERM);
+    struct user_regs_struct r = registers_of(child);
+    r.fs_base = 1UL << 63;
+    FAILS(ask(PTRACE_SETREGS, child, 0, (long)&r), EIO);
+    r = registers_of(child);
+    /* A wild place to go on at is the program's own fault. */
+    r.rip = 0xffff800000000000;
+    CHECK(ask(PTRACE_SETREGS, child, 0, (long)&r) == 0);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGSEGV);
+    go(PTRACE_CONT, child, SIGSEGV);
+    int status = status_of(child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    done("debuggers: refusals");
+}
+
+static void another_user_is_not_looked_into(void) {
+    if (getuid() != 0) return;
+    pid_t victim = fork();
+    CHECK(victim >= 0);
+    if (victim == 0) {
+        while (1) sleep_ms(5);
+    }
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(setgid(1234) == 0 && setuid(1234) == 0);
+        FAILS(ask(PTRACE_ATTACH, victim, 0, 0), EPERM);
+        FAILS(ask(PTRACE_SEIZE, victim, 0, 0), EPERM);
+        long value;
+        struct iovec here = {&value, 8}, there = {(void *)&cell, 8};
+        FAILS(process_vm_readv(victim, &here, 1, &there, 1, 0), EPERM);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
+    CHECK(kill(victim, SIGKILL) == 0);
+    ends_with(victim, SIGKILL);
+    done("debuggers: others");
+}
+
+int main(int count, char **words) {
+    if (count > 1) _exit(7);
+    calls_are_shown_and_changed();
+    signals_are_shown_and_changed();
+    a_wait_tells_of_each_halt_once();
+    code_is_changed_and_stepped_through();
+    memory_is_copied();
+    extended_registers_are_shown_and_changed();
+    events_are_told();
+    seized_threads_are_interrupted();
+    stops_are_told_and_listened_to();
+    an_attached_one_is_let_go();
+    a_tracer_that_ends_lets_go();
+    bad_requests_are_refused();
+    another_user_is_not_looked_into();
+    return 0;
+}
