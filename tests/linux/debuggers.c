@@ -228,6 +228,63 @@ static void memory_is_copied(void) {
     done("debuggers: copies");
 }
 
+static int memory_file_of(pid_t process, int flags) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    return open(path, flags);
+}
+
+static void memory_is_a_file(void) {
+    pid_t child = traced_child(touch);
+    int file = memory_file_of(child, O_RDWR);
+    CHECK(file >= 0);
+    long value = 0, other = 88;
+    CHECK(pread(file, &value, 8, (off_t)&cell) == 8 && value == 41);
+    CHECK(pwrite(file, &other, 8, (off_t)&cell) == 8 && cell == 41);
+    unsigned char code, breakpoint = 0xcc;
+    CHECK(lseek(file, (off_t)touched, SEEK_SET) == (off_t)touched);
+    CHECK(read(file, &code, 1) == 1 && code == *(unsigned char *)touched);
+    CHECK(pwrite(file, &breakpoint, 1, (off_t)touched) == 1 && *(volatile unsigned char *)touched == code);
+    CHECK(pread(file, &value, 1, (off_t)touched) == 1 && (unsigned char)value == 0xcc);
+    CHECK(pwrite(file, &code, 1, (off_t)touched) == 1);
+    FAILS(pread(file, &value, 8, 8), EIO);
+    FAILS(pwrite(file, &value, 8, 8), EIO);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 89 << 8);
+    CHECK(pread(file, &value, 8, (off_t)&cell) == 0 && close(file) == 0);
+    file = memory_file_of(getpid(), O_RDONLY);
+    CHECK(file >= 0 && pread(file, &value, 8, (off_t)&cell) == 8 && value == 41 && close(file) == 0);
+    done("debuggers: memory");
+}
+
+/* The place of the stack of a new program. */
+static unsigned long place_of_stack(void) {
+    int ends[2];
+    unsigned long place = 0;
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], 1);
+        execl("/proc/self/exe", "debuggers", "where", NULL);
+        _exit(1);
+    }
+    CHECK(read(ends[0], &place, sizeof place) == sizeof place && status_of(child) == 0);
+    close(ends[0]);
+    close(ends[1]);
+    return place;
+}
+
+static void places_stay_if_a_debugger_wishes(void) {
+    const long fixed = 0x0040000;
+    CHECK(syscall(SYS_personality, 0xffffffffUL) == 0);
+    CHECK(place_of_stack() != place_of_stack());
+    CHECK(syscall(SYS_personality, fixed) == 0 && syscall(SYS_personality, 0xffffffffUL) == fixed);
+    CHECK(place_of_stack() == place_of_stack());
+    CHECK(syscall(SYS_personality, 0) == fixed);
+    done("debuggers: places");
+}
+
 static void load_and_halt(void) {
     double values[2] = {1.5, 2.5};
     __asm__ volatile("movupd (%0), %%xmm3\n int3\n movupd %%xmm3, (%0)" ::"r"(values) : "memory", "xmm3");
@@ -489,6 +546,7 @@ static void another_user_is_not_looked_into(void) {
         long value;
         struct iovec here = {&value, 8}, there = {(void *)&cell, 8};
         FAILS(process_vm_readv(victim, &here, 1, &there, 1, 0), EPERM);
+        FAILS(memory_file_of(victim, O_RDONLY), EACCES);
         _exit(0);
     }
     CHECK(status_of(child) == 0);
@@ -498,12 +556,15 @@ static void another_user_is_not_looked_into(void) {
 }
 
 int main(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "where") == 0) _exit(write(1, &words, sizeof words) != sizeof words);
     if (count > 1) _exit(7);
     calls_are_shown_and_changed();
     signals_are_shown_and_changed();
     a_wait_tells_of_each_halt_once();
     code_is_changed_and_stepped_through();
     memory_is_copied();
+    memory_is_a_file();
+    places_stay_if_a_debugger_wishes();
     extended_registers_are_shown_and_changed();
     events_are_told();
     seized_threads_are_interrupted();

@@ -1,4 +1,4 @@
-//! Places of programs, stacks and mappings: random, so that an attacker cannot know them.
+//! Places of programs, stacks and mappings: random, so that an attacker cannot know them, unless a program is debugged.
 
 use crate::region::PAGE;
 use gyre_machine::{USER_END, fill_random};
@@ -33,6 +33,16 @@ fn random_pages(bits: u32) -> u64 {
 }
 
 impl Layout {
+    /// Returns the layout of programs that wish to have no other one (ADDR_NO_RANDOMIZE).
+    pub fn fixed() -> Layout {
+        Layout {
+            map_top: const { USER_END - STACK_ROOM_BYTES },
+            stack_top: const { USER_END - PAGE },
+            image_base: IMAGE_BASE,
+            heap_gap_bytes: 0,
+        }
+    }
+
     /// Returns a random layout.
     pub fn random() -> Layout {
         Layout {

@@ -129,7 +129,11 @@ impl AddressSpace {
         Self::with_layout(flush, limits, Layout::random(), viewer)
     }
 
-    pub(crate) fn with_layout(
+    /// Makes an empty address space with a layout, as [`AddressSpace::new`] does.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn with_layout(
         flush: &'static dyn Flush,
         limits: Limits,
         layout: Layout,

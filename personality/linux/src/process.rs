@@ -22,6 +22,7 @@ use crate::signal::protection::Protection;
 use crate::signal::{Actions, Pending};
 use crate::task::io_figures::IoFigures;
 use crate::task::limits::ResourceLimits;
+use crate::task::persona::Persona;
 use crate::tenant::Consumption;
 use crate::time::cpu_limit::CpuWatch;
 use crate::time::interval::IntervalTimers;
@@ -137,6 +138,8 @@ pub struct Process {
     pub parent_death_signal: AtomicI32,
     /// Its children's orphans become its children (PR_SET_CHILD_SUBREAPER).
     pub is_subreaper: AtomicBool,
+    /// Its persona (personality(2)).
+    pub persona: Persona,
     /// PR_SET_NO_NEW_PRIVS.
     pub no_new_privileges: AtomicBool,
     /// When it began, cycles.
@@ -224,6 +227,7 @@ impl Process {
             login: Login::default(),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
+            persona: Persona::default(),
             no_new_privileges: AtomicBool::new(false),
             started_cycles: gyre_machine::now(),
             flow_shares: Arc::default(),

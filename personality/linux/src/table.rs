@@ -150,7 +150,7 @@ pub(crate) mod calls {
     use crate::signal::calls as signal;
     use crate::state::State::{Done, Partly, Refused};
     use crate::task::{
-        capability, exit, identity, io_priority, limits, messages as log, prctl, schedule, system, usage, wait,
+        capability, exit, identity, io_priority, limits, messages as log, persona, prctl, schedule, system, usage, wait,
     };
     use crate::time::{clock, interval, posix, sleep};
     crate::system_calls! {
@@ -239,7 +239,7 @@ pub(crate) mod calls {
         128 rt_sigtimedwait waits signal::rt_sigtimedwait => Done;
         129 rt_sigqueueinfo waits signal::rt_sigqueueinfo => Done;
         130 rt_sigsuspend waits signal::rt_sigsuspend => Done;
-        135 personality plain system::personality => Partly("Linux alone; its flags are taken and not kept.");
+        135 personality plain persona::personality => Partly("Linux alone; of its flags, ADDR_NO_RANDOMIZE does something.");
         140 getpriority plain schedule::getpriority => Done;
         141 setpriority plain schedule::setpriority => Done;
         143 sched_getparam waits schedule::sched_getparam => Done;

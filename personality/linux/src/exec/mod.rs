@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use gyre_address_space::AddressSpace;
+use gyre_address_space::{AddressSpace, Layout};
 use gyre_machine::Registers;
 use linux_raw_sys::general as raw;
 
@@ -213,7 +213,10 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let before = thread.credentials();
     let mut credentials = before.clone();
     credentials.execute(identity, process.no_new_privileges.load(Ordering::Relaxed));
-    let space = AddressSpace::new(flush, process.limits().of_memory(&credentials), process.activity())?;
+    let is_secure = credentials.is_secure_after(&before);
+    let layout = if is_secure { Layout::random() } else { process.persona.layout() };
+    let limits = process.limits().of_memory(&credentials);
+    let space = AddressSpace::with_layout(flush, limits, layout, process.activity())?;
     let loaded = load::load(thread, &space, &started.file).await?;
     let vdso = thread.tenant().vdso.map(&space).await?;
     let start = stack::Start {
@@ -223,7 +226,7 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
         loaded: &loaded,
         vdso,
         credentials: &credentials,
-        is_secure: credentials.is_secure_after(&before),
+        is_secure,
         frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),
     };
     let stack = stack::build(&space, &start).await?;

@@ -42,6 +42,7 @@ pub mod locks;
 pub mod log_ring;
 pub mod losses;
 pub mod mapped;
+pub mod memory_file;
 pub mod mount;
 mod near;
 pub mod notices;

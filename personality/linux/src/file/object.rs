@@ -19,6 +19,7 @@ use super::epoll::{Epoll, Looks};
 use super::event_counter::EventCounter;
 use super::flow::FlowEnd;
 use super::inotify::Inotify;
+use super::memory_file::MemoryFile;
 use super::mount::Place;
 use super::open_file::OpenFile;
 use super::pipe::PipeEnd;
@@ -31,6 +32,7 @@ use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
 use crate::Errno;
 use crate::ipc::posix;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::NodeKind;
@@ -82,6 +84,8 @@ pub enum Object {
     Ring(Arc<Ring>),
     /// A process.
     Process(ProcessFile),
+    /// The memory of a process.
+    Memory(MemoryFile),
     /// A POSIX message queue.
     MessageQueue(Arc<posix::Queue>),
 }
@@ -90,7 +94,7 @@ impl Object {
     /// Returns its readiness; `None` for objects that never wait.
     pub fn readiness(&self) -> Option<Arc<Readiness>> {
         match self {
-            Object::Regular | Object::Directory | Object::Name | Object::Device(_) => None,
+            Object::Regular | Object::Directory | Object::Name | Object::Device(_) | Object::Memory(_) => None,
             Object::Flow(flow) => Some(flow.flow.readiness().clone()),
             Object::Stream(end) => end.readiness(),
             Object::Channel(channel) => Some(channel.readiness().clone()),
@@ -151,7 +155,10 @@ impl Object {
 
     /// Returns whether it has a position that lseek moves.
     pub fn is_seekable(&self) -> bool {
-        matches!(self, Object::Regular | Object::Directory | Object::Device(_) | Object::MessageQueue(_))
+        matches!(
+            self,
+            Object::Regular | Object::Directory | Object::Device(_) | Object::MessageQueue(_) | Object::Memory(_)
+        )
     }
 
     /// Ends its use: sends the requests that close it at its resources.
@@ -202,6 +209,7 @@ impl OpenFile {
             }
             Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
             Object::MessageQueue(queue) => posix::read(self, queue, buffer, at).await,
+            Object::Memory(memory) => Box::pin(memory.read(self, buffer, at)).await,
         }
     }
 
@@ -225,6 +233,7 @@ impl OpenFile {
             Object::Socket(socket) => socket.write(self, buffer).await,
             Object::Stream(end) => write_stream(self, end, buffer).await,
             Object::Channel(channel) => channel.write(buffer).await,
+            Object::Memory(memory) => Box::pin(memory.write(self, buffer, at)).await,
             Object::Event(event) => {
                 let mut value = [0; 8];
                 if buffer.get(&mut value).await? < value.len() {

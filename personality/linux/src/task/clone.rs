@@ -420,6 +420,7 @@ fn inherit_process(parent: &Process, child: &Process) {
     let adjustment = parent.out_of_memory_adjustment.load(Ordering::Relaxed);
     child.out_of_memory_adjustment.store(adjustment, Ordering::Relaxed);
     child.login.inherit(&parent.login);
+    child.persona.inherit(&parent.persona);
     let nice = parent.nice.load(Ordering::Relaxed);
     child.nice.store(nice, Ordering::Relaxed);
     if nice != 0 {

@@ -13,6 +13,7 @@ pub mod io_priority;
 pub mod launch;
 pub mod limits;
 pub mod messages;
+pub mod persona;
 pub mod prctl;
 pub mod preferences;
 pub mod schedule;

@@ -145,15 +145,6 @@ pub async fn getrandom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(done as u64)
 }
 
-/// `personality(persona)`: only Linux's own, with flags that change nothing here.
-pub fn personality(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    match a.unsigned(0) {
-        u32::MAX => Ok(0),
-        persona if persona & 0xff == 0 => Ok(0),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
 /// `membarrier(command, flags)`: every core enters the kernel between two threads' accesses only by chance, so it is not offered.
 pub fn membarrier(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match a.int(0) {

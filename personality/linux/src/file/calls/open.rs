@@ -16,7 +16,9 @@ use crate::file::attributes::{major, minor};
 use crate::file::buffer::word;
 use crate::file::context::FileContext;
 use crate::file::device::device_of_number;
+use crate::file::filesystem::FileSystem;
 use crate::file::mapped;
+use crate::file::memory_file::MemoryFile;
 use crate::file::near::{self, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
@@ -27,6 +29,7 @@ use crate::file::tenant_files::TenantFiles;
 use crate::file::terminal::{TerminalEnd, TerminalSide};
 use crate::file::terminal_nodes;
 use crate::file::walk::{Found, LastLink, Walked};
+use crate::ptrace::access::may_look_into;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -283,6 +286,9 @@ async fn open_existing(
     if wish.is_path_only() {
         return name_only(context, found, wish);
     }
+    if let Some(process) = memory_of(&found)? {
+        return open_memory(thread, context, (found, process), wish);
+    }
     match found.attributes.kind {
         NodeKind::File | NodeKind::Directory => open_node(thread, context, found, wish).await,
         NodeKind::CharacterDevice => open_device(thread, context, found, wish).await,
@@ -290,6 +296,31 @@ async fn open_existing(
         NodeKind::Socket | NodeKind::BlockDevice => Err(Errno::ENXIO),
         NodeKind::SymbolicLink => Err(Errno::ELOOP),
     }
+}
+
+/// Returns the process whose memory a node of /proc is; `None` for any other node.
+fn memory_of(found: &Found) -> Result<Option<i32>, Errno> {
+    match found.place.system() {
+        FileSystem::Proc(proc) => Ok(proc.memory_of(found.place.node)?),
+        _ => Ok(None),
+    }
+}
+
+/// Opens the memory of a process.
+///
+/// # Errors
+/// EACCES if the caller may not look into it; ESRCH if it has gone.
+fn open_memory(
+    thread: &Thread,
+    context: &FileContext,
+    (found, process): (Found, i32),
+    wish: Wish,
+) -> Result<Arc<OpenFile>, Errno> {
+    let process = thread.tenant().tree.lock().process(process).ok_or(Errno::ESRCH)?;
+    if !may_look_into(thread, &process) {
+        return Err(Errno::EACCES);
+    }
+    OpenFile::new(context.tenant(), Object::Memory(MemoryFile::new(&process.space())), wish.flags, location(found))
 }
 
 fn check_kind(found: &Attributes, wish: Wish) -> Result<(), Errno> {

@@ -320,6 +320,17 @@ impl ProcFs {
         }
     }
 
+    /// Returns the process or thread whose memory a node is; `None` for any other node.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn memory_of(&self, node: NodeId) -> Answer<Option<i32>> {
+        Ok(match ProcFs::node(node)? {
+            Node::Process { id, kind: Kind::Memory, .. } => Some(self.view(id)?.process),
+            _ => None,
+        })
+    }
+
     /// Contents of a file.
     ///
     /// # Errors

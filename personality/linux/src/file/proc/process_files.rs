@@ -98,6 +98,7 @@ kinds! {
     63 ThreadIo "" File 0o400,
     64 ThreadStat "" File 0o444,
     65 Auxiliary "auxv" File 0o400,
+    66 Memory "mem" File 0o600,
 }
 
 /// The name spaces of a process; all of a tenant's processes are in the same ones.
@@ -266,6 +267,7 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         | Kind::NetworkFile
         | Kind::Maps
         | Kind::Smaps
+        | Kind::Memory
         | Kind::Namespace => {
             return Err(FileError::Invalid);
         }
