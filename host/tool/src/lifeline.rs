@@ -1,6 +1,7 @@
 //! Connections to a zone's agent that end with the zone.
 //!
-//! A kernel that panics, hangs or is ended closes nothing: whoever reads from it would wait for ever. Its supervisor is asked each second.
+//! A kernel that panics, hangs or is ended closes nothing: whoever reads from it would wait for ever. Its supervisor is asked each second, and
+//! once more if the connection ends before: the next kernel of a zone closes what is left of the one before.
 
 use std::{
     io,
@@ -20,6 +21,9 @@ use crate::{
 
 /// How often the supervisor is asked.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Looks at a zone whose connection has ended by itself, and the pause between two of them.
+const LAST_LOOKS: usize = 8;
+const LAST_PAUSE: Duration = Duration::from_millis(250);
 
 /// One life of a zone, from its creation to its end.
 #[derive(Clone)]
@@ -40,12 +44,15 @@ impl Life {
     fn end(&self) -> String {
         loop {
             std::thread::sleep(LOOK_AGAIN);
-            // Silence is no answer: if the machine ends, the connection does.
-            if let Some(why) = view(&self.supervisor, &self.zone).and_then(|view| self.over(&view.state, view.created))
-            {
+            if let Some(why) = self.look() {
                 return why;
             }
         }
+    }
+
+    /// Says how it ended, if it has. Silence is no answer: if the machine ends, the connection does.
+    fn look(&self) -> Option<String> {
+        view(&self.supervisor, &self.zone).and_then(|view| self.over(&view.state, view.created))
     }
 
     fn over(&self, state: &State, created: u32) -> Option<String> {
@@ -66,6 +73,7 @@ fn view(supervisor: &Agent, zone: &str) -> Option<View> {
 
 /// A connection that is closed when a life is over.
 pub struct Lifeline {
+    life: Option<Life>,
     why: Arc<OnceLock<String>>,
 }
 
@@ -76,7 +84,7 @@ impl Lifeline {
     /// When this process can open no further file, or start no thread.
     pub fn new(life: Option<Life>, stream: &UnixStream) -> Result<Self> {
         let why = Arc::new(OnceLock::new());
-        if let Some(life) = life {
+        if let Some(life) = life.clone() {
             let (said, stream) = (why.clone(), stream.try_clone().context(|| "cannot watch the zone".into())?);
             let watch = move || {
                 let _ = said.set(life.end());
@@ -87,7 +95,7 @@ impl Lifeline {
                 .spawn(watch)
                 .context(|| "cannot watch the zone".into())?;
         }
-        Ok(Self { why })
+        Ok(Self { life, why })
     }
 
     /// Returns the end of the life as a failure, if it is over.
@@ -102,9 +110,22 @@ impl Lifeline {
     pub fn heard(&self, read: io::Result<usize>) -> Result<usize> {
         match (read, self.why.get()) {
             (Ok(0) | Err(_), Some(why)) => Err(Failure::new(why)),
+            (Err(error), None) => match self.life.as_ref().and_then(|life| soon(|| life.look())) {
+                Some(why) => Err(Failure::new(why)),
+                None => Err(error).context(|| "the machine closed the connection".into()),
+            },
             (read, _) => read.context(|| "the machine closed the connection".into()),
         }
     }
+}
+
+/// Returns what one of some looks finds.
+fn soon(mut look: impl FnMut() -> Option<String>) -> Option<String> {
+    let looks = (0..LAST_LOOKS).map(|number| {
+        std::thread::sleep(if number == 0 { Duration::ZERO } else { LAST_PAUSE });
+        look()
+    });
+    looks.flatten().next()
 }
 
 #[cfg(test)]
@@ -128,11 +149,22 @@ mod tests {
     #[test]
     fn who_reads_hears_why() {
         let (mut near, far) = UnixStream::pair().unwrap();
-        let line = Lifeline { why: Arc::new(OnceLock::new()) };
+        let line = Lifeline { life: None, why: Arc::new(OnceLock::new()) };
         line.why.set("zone `frail` ended".into()).unwrap();
         far.shutdown(Shutdown::Both).unwrap();
         let heard = line.heard(near.read(&mut [0]));
         assert!(format!("{:?}", heard.unwrap_err().report).contains("zone `frail` ended"));
         assert_eq!(line.heard(Ok(3)).unwrap(), 3, "words that came before are passed on");
+    }
+
+    #[test]
+    fn a_connection_that_ends_before_the_next_look_waits_for_the_word_of_the_supervisor() {
+        let mut looks = 0;
+        let found = soon(|| {
+            looks += 1;
+            (looks == 3).then(|| "made again".to_owned())
+        });
+        assert_eq!((found.as_deref(), looks), (Some("made again"), 3));
+        assert_eq!(soon(|| None), None);
     }
 }
