@@ -214,6 +214,36 @@ static void code_is_changed_and_stepped_through(void) {
     done("debuggers: code");
 }
 
+/* Forks, takes a signal, and ends: all between the breakpoint and the end may be stepped through. */
+static void fork_and_catch(void) {
+    struct sigaction action = {.sa_handler = catch};
+    sigaction(SIGUSR1, &action, NULL);
+    __asm__ volatile("int3");
+    long child = syscall(SYS_fork), status = -1;
+    if (child == 0) syscall(SYS_exit_group, 3);
+    syscall(SYS_wait4, child, &status, 0, 0);
+    syscall(SYS_kill, getpid(), SIGUSR1);
+    syscall(SYS_exit_group, (int)status == 3 << 8 && caught == SIGUSR1 ? 0 : 1);
+}
+
+static void steps_end_at_calls_and_in_handlers(void) {
+    pid_t child = traced_child(fork_and_catch);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGTRAP);
+    int signal = 0, steps = 0, status, was_in_handler = 0;
+    for (; steps < 2000; steps++) {
+        go(PTRACE_SINGLESTEP, child, signal);
+        CHECK(waitpid(child, &status, __WALL) == child);
+        if (WIFEXITED(status)) break;
+        CHECK(WIFSTOPPED(status) && (registers_of(child).eflags & 0x100) == 0);
+        signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        if (registers_of(child).rip == (unsigned long)catch) was_in_handler = 1;
+    }
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(was_in_handler && steps > 20);
+    done("debuggers: steps");
+}
+
 static void memory_is_copied(void) {
     pid_t child = traced_child(touch);
     long value = 0, other = 77;
@@ -562,6 +592,7 @@ int main(int count, char **words) {
     signals_are_shown_and_changed();
     a_wait_tells_of_each_halt_once();
     code_is_changed_and_stepped_through();
+    steps_end_at_calls_and_in_handlers();
     memory_is_copied();
     memory_is_a_file();
     places_stay_if_a_debugger_wishes();

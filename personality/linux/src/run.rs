@@ -477,6 +477,10 @@ const TRAP_TRACE: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 
 fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u32) {
+    if vector == 1 && running.end_step() && !thread.tracee.is_on() {
+        // Whoever wanted the step has gone.
+        return;
+    }
     let at = running.context.registers.rip;
     let kernel = crate::signal::info::SI_KERNEL;
     let info = match vector {

@@ -26,8 +26,6 @@ const RIP: usize = 16;
 const FLAGS: usize = 18;
 const USER_CS: u64 = 0x33;
 const USER_SS: u64 = 0x2b;
-/// The flag by which the processor traps behind the next instruction.
-const TRAP_FLAG: u64 = 1 << 8;
 
 /// No call: the word of a tracee that is in none.
 pub(crate) const NO_CALL: u64 = u64::MAX;
@@ -44,9 +42,7 @@ pub(super) struct Image {
 impl Image {
     /// Takes an image of a thread that halts. A trap that the tracer wanted is not shown.
     pub(super) fn of(running: &mut Running) -> Image {
-        if core::mem::take(&mut running.ptraced.is_stepped) {
-            running.context.registers.rflags &= !TRAP_FLAG;
-        }
+        running.end_step();
         let interrupted = running.interrupted.map_or(NO_CALL, |(number, _)| number);
         let call = running.ptraced.call.unwrap_or(interrupted);
         let mut extended = vec![0; running.context.extended_bytes()];
@@ -72,8 +68,7 @@ impl Image {
             None => {}
         }
         if thread.tracee.go() == super::bond::Go::Step {
-            running.context.registers.rflags |= TRAP_FLAG;
-            running.ptraced.is_stepped = true;
+            running.begin_step();
         }
     }
 

@@ -15,7 +15,27 @@ pub(crate) struct Ptraced {
     /// The number of the call that it is in, for its tracer; the tracer may change it before.
     pub(super) call: Option<u64>,
     /// The trap behind its next instruction is its tracer's wish.
-    pub(super) is_stepped: bool,
+    is_stepped: bool,
+}
+
+/// The flag by which the processor traps behind the next instruction.
+const TRAP_FLAG: u64 = 1 << 8;
+
+impl Running {
+    /// Has the processor trap behind the next instruction, for the tracer.
+    pub(super) fn begin_step(&mut self) {
+        self.context.registers.rflags |= TRAP_FLAG;
+        self.ptraced.is_stepped = true;
+    }
+
+    /// Takes back a trap that the tracer wanted; true if it did. The program, its children and its handlers see nothing of it.
+    pub(crate) fn end_step(&mut self) -> bool {
+        let was_stepped = core::mem::take(&mut self.ptraced.is_stepped);
+        if was_stepped {
+            self.context.registers.rflags &= !TRAP_FLAG;
+        }
+        was_stepped
+    }
 }
 
 /// The numbers of exit and exit_group.

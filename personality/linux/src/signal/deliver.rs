@@ -161,6 +161,8 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
         let blocked = own.blocked;
         own.saved.take().unwrap_or(blocked)
     };
+    // A step ends in the handler.
+    running.end_step();
     let is_ready = running.pulse.is_none() || pulse::before_handler(thread, running).await.is_ok();
     if !is_ready || frame::push(thread, running, &info, &action, mask).await.is_err() {
         if thread.is_dying() {

@@ -207,6 +207,8 @@ impl Wish {
 }
 
 fn child_context(running: &mut Running, wish: &Wish) -> Result<UserContext, Errno> {
+    // The tracer hears of the step at the end of the call.
+    running.end_step();
     running.context.park();
     let mut context = running.context.duplicate()?;
     context.registers.rax = 0;

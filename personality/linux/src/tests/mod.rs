@@ -8,6 +8,7 @@ mod futexes;
 mod io_figures;
 mod message_queues;
 mod programs;
+mod ptrace;
 mod pulse;
 mod random;
 mod script;
