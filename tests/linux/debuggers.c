@@ -425,18 +425,21 @@ static void run_threads(void) {
 }
 
 static void seized_threads_are_interrupted(void) {
+    int word[2];
+    char go_on;
+    CHECK(pipe(word) == 0);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        sleep_ms(50);
+        CHECK(read(word[0], &go_on, 1) == 1);
         run_threads();
     }
     CHECK(ask(PTRACE_SEIZE, child, 0, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) == 0);
+    CHECK(write(word[1], "!", 1) == 1 && close(word[0]) == 0 && close(word[1]) == 0);
     FAILS(ask(PTRACE_SEIZE, child, 0, 0), EPERM);
     FAILS(ask(PTRACE_CONT, child, 0, 0), ESRCH);
     int status = -1;
-    pid_t who = waitpid(-1, &status, __WALL);
-    CHECK(who == child && status >> 8 == event(PTRACE_EVENT_CLONE));
+    halts_with(child, event(PTRACE_EVENT_CLONE));
     pid_t thread = message_of(child);
     go(PTRACE_CONT, child, 0);
     halts_with(thread, event(PTRACE_EVENT_STOP));
@@ -506,8 +509,6 @@ static void an_attached_one_is_let_go(void) {
 
 /* A process that is stopped says so to whoever attaches; what its tracer held goes on when the tracer ends. */
 static void a_tracer_that_ends_lets_go(void) {
-    int pipe_of[2];
-    CHECK(pipe(pipe_of) == 0);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -604,5 +605,6 @@ int main(int count, char **words) {
     a_tracer_that_ends_lets_go();
     bad_requests_are_refused();
     another_user_is_not_looked_into();
+    done("debuggers");
     return 0;
 }

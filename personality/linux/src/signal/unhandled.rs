@@ -98,7 +98,8 @@ impl Told {
 
 /// Says that a thread's instruction at `rip` brings a signal, if that ends the process. To be called before the signal is there.
 pub(crate) fn tell(thread: &Thread, info: &SignalInfo, rip: u64, cause: Cause) {
-    if info.signal == number::SIGTRAP || is_handled(thread, info.signal) {
+    // A tracer decides what becomes of it.
+    if info.signal == number::SIGTRAP || is_handled(thread, info.signal) || thread.tracee.is_on() {
         return;
     }
     let Some(left_out) = thread.tenant().told_faults.lock().admit(monotonic_ns()) else { return };
