@@ -64,8 +64,9 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         std::fs::create_dir(workshop.at("layers")).context(|| "cannot write to the workshop".into())?;
         let settings = oci::fill(from, &root, &workshop.at("layers"), image.size_bytes.unwrap_or(OCI_BYTES_MAX))?;
         let text = serde_json::to_string(&settings).context(|| "cannot write JSON".into())?;
-        let beside = oci::settings_of(&path);
-        std::fs::write(&beside, text).context(|| format!("cannot write {}", beside.display()))?;
+        let (unfinished, beside) = (workshop.at("settings"), oci::settings_of(&path));
+        let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &beside));
+        written.context(|| format!("cannot write {}", beside.display()))?;
     }
     tree::fill(project, &root, image, &step)?;
     stop::check()?;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use gyre_contract::{
+    boot::{Program, Restart},
     cells::Cell,
     native::{Change, Life},
     promise::Record,
@@ -61,7 +62,7 @@ fn words(change: &Change) -> String {
             Life::Stop { grace_ms } => format!("{name}: stop within {grace_ms} ms"),
             Life::Restart { grace_ms } => format!("{name}: restart within {grace_ms} ms"),
         },
-        Change::Program { name, program, .. } => format!("{name}: program {}", program.argv.join(" ")),
+        Change::Program { name, program, restart } => format!("{name}: {}", program_words(program, *restart)),
         Change::Add { tenant } => format!("{} comes: share {}", tenant.name, tenant.share),
         Change::Remove { name, grace_ms } => format!("{name} leaves within {grace_ms} ms"),
         Change::Promise(_) | Change::Goal { .. } | Change::Overload { .. } => {
@@ -94,6 +95,17 @@ fn words(change: &Change) -> String {
             format!("{name}: {}", joined(values))
         }
     }
+}
+
+/// A program and when it starts again; of its environment the number of variables, since values may be secrets.
+fn program_words(program: &Program, restart: Restart) -> String {
+    let restart = match restart {
+        Restart::Never => "never",
+        Restart::OnFailure => "on-failure",
+        Restart::Always => "always",
+    };
+    let (command, variables) = (program.argv.join(" "), program.environment.len());
+    format!("program {command} in {}, variables {variables}, restart {restart}", program.directory)
 }
 
 /// A cell, as `gyre set cell` takes it.
@@ -139,6 +151,15 @@ mod tests {
         let text = table(&[record]);
         assert!(text.contains("gold at cpu: limit 50.5 % of a core") && text.contains("12.5"), "{text}");
         assert_eq!((text.matches("it asked").count(), text.lines().count()), (1, 3), "{text}");
+    }
+
+    #[test]
+    fn a_program_is_told_with_all_that_may_have_changed() {
+        let argv = ["/bin/shop", "-v"].map(str::to_owned).to_vec();
+        let (environment, directory) = (vec!["KEY=secret".to_owned()], "/srv".to_owned());
+        let program = Box::new(Program { argv, environment, directory, ..Program::default() });
+        let told = words(&Change::Program { name: "gold".into(), program, restart: Restart::OnFailure });
+        assert_eq!(told, "gold: program /bin/shop -v in /srv, variables 1, restart on-failure");
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Target {
         files::name(folder, place, &comer.zone.name)?;
         let is_there = |name: &String| tenants.iter().any(|host| host.name == *name);
         self.close_ports(&before.iter().filter(|name| !is_there(name)).cloned().collect::<Vec<_>>());
-        Info::change(folder, &tenants, &before)?;
+        Info::change(folder, tenants, &before)?;
         let words = format!("the owner has made its zone {}", comer.zone.name);
         tenants.iter().try_for_each(|host| events::add(folder, &Event::now(Some(&host.name), &words)))
     }

@@ -107,7 +107,7 @@ fn cores(zones: &Zones, wanted: &Control) -> Result<[usize; 2]> {
         let view = zones.zones.iter().find(|zone| zone.name == name).ok_or_else(|| unknown("zone", name, &names))?;
         match view.state {
             State::Running => Ok(view.holds.cores.len()),
-            _ => Err(Failure::new(&format!("zone `{name}` does not run"))),
+            _ => Err(Failure::new(format!("zone `{name}` does not run"))),
         }
     };
     if wanted.service == wanted.batch {
