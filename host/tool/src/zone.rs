@@ -87,7 +87,7 @@ fn change(agent: &Agent, command: &Command, form: Form) -> Result<ExitCode> {
 
 /// Has a zone do something by itself.
 fn wished(instances: &Instances, zone: &str, wish: &Wish, form: Form) -> Result<ExitCode> {
-    let refused = |why: String| Failure::new(&format!("zone `{zone}` {}: {why}", words::not_done(wish)));
+    let refused = |why: String| Failure::new(format!("zone `{zone}` {}: {why}", words::not_done(wish)));
     instances.of_zone(zone)?.wish(wish)?.map_err(refused)?;
     match form {
         Form::Programs => print_json(&instances.supervisor().zones()?)?,
