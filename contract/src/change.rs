@@ -115,7 +115,7 @@ pub enum Change {
     },
 }
 
-/// The future of a tenant's program. Its files and its network stay.
+/// The future of a tenant's program. Its files and its network stay, unless it goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
@@ -131,4 +131,12 @@ pub enum Life {
         /// The grace time, ms.
         grace_ms: u64,
     },
+    /// All of the tenant's processes end, and its file systems are written back and given up. Once its state is
+    /// [`Away`](crate::monitor::State::Away), nobody but the owner touches its disks.
+    Away {
+        /// The grace time, ms.
+        grace_ms: u64,
+    },
+    /// After that: its file systems are read anew, and its program starts, unless the owner had stopped it before.
+    Back,
 }

@@ -256,6 +256,8 @@ pub enum State {
     Leaving,
     /// The owner has taken it away; its disk is in order.
     Gone,
+    /// Its disks are its owner's, who gives it another image; then it comes back.
+    Away,
 }
 
 /// The signal that ends a program at once (signal(7)).
@@ -326,6 +328,7 @@ impl core::fmt::Display for State {
             Self::Unhealthy { why } => write!(f, "unhealthy: {why}"),
             Self::Leaving => f.write_str("leaving"),
             Self::Gone => f.write_str("gone"),
+            Self::Away => f.write_str("away"),
         }
     }
 }
@@ -336,7 +339,7 @@ impl Activity {
     pub fn troubles(&self) -> Vec<String> {
         let name = &self.name;
         let state = match &self.state {
-            State::Starting | State::Running | State::Stopped | State::Leaving | State::Gone => None,
+            State::Starting | State::Running | State::Stopped | State::Leaving | State::Gone | State::Away => None,
             State::Pausing { why } => {
                 Some(alloc::format!("the first program of tenant {name} is started again: {why}"))
             }

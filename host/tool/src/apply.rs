@@ -5,11 +5,13 @@
 //! * Tenants come and go with it ([`crate::arrival`]): those that are new in the file, and those that it has no more.
 //! * Ports of tenants that stay change with it: new ones are opened before, old ones are closed; connections go on.
 //! * Programs of tenants that stay ([`programs`]): one that is another one starts again with the change.
+//! * Images of tenants that stay ([`images`]): their disks are made anew if the owner says so.
 //! * The rest is compared with the file that the machine was started with, of which the run keeps a copy. If something differs there that
-//!   only a new run can change (an image, a volume), all of the file is refused, with the reasons.
+//!   only a new run can change (a volume), all of the file is refused, with the reasons.
 //! * A machine of an image has no file: `gyre set` changes it.
 //! * The copy is replaced after the change: if this is interrupted between, the same difference is found again.
 
+mod images;
 mod programs;
 
 use std::{path::Path, process::ExitCode, time::Duration};
@@ -89,15 +91,21 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
     let wanted = check::read(&arguments.file)?;
     let target = Target::find(Some(&wanted.machine.name))?;
     let before = target.running()?;
-    let reasons = needs_new_run(&before, &wanted);
+    let snapshot = target.snapshot()?;
+    let mut images = images::difference(
+        images::Compared { target: &target, before: &before, wanted: &wanted, wish: images::Wish::of(arguments) },
+        &snapshot,
+    );
+    let mut reasons = needs_new_run(&before, &wanted);
+    reasons.append(&mut images.refusals);
     if !reasons.is_empty() {
         let help = format!("nothing was changed. It needs a new run:\n{}", reasons.join("\n"));
         return Err(Failure::with_help("not all of the file can be applied while the machine runs", help));
     }
-    let snapshot = target.snapshot()?;
     let mut difference = difference(&before, &wanted, &snapshot);
     let mut programs = programs::difference(&before, &wanted, &snapshot);
     difference.items.append(&mut programs.items);
+    difference.items.append(&mut images.items);
     let comers = new_in(&wanted, &before);
     let leavers: Vec<String> = new_in(&before, &wanted).into_iter().map(|(tenant, _)| tenant.name).collect();
     difference.items.extend(moves(&comers, &leavers));
@@ -107,14 +115,21 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
     }
     if is_done {
         let (mut changes, ports) = (std::mem::take(&mut difference.changes), std::mem::take(&mut difference.ports));
-        if !programs.is_empty() {
-            changes.extend(programs::changes(&programs, &target.complete(&wanted)?));
+        let mut renewals = vec![];
+        if !programs.is_empty() || !images.is_empty() {
+            let complete = target.complete(&wanted)?;
+            renewals = images.make(&target, &complete)?;
+            programs.renew(renewals.iter().map(images::Renewal::name));
+            changes.extend(programs::changes(&programs, &complete));
         }
-        if !changes.is_empty() || !ports.is_empty() || !comers.is_empty() || !leavers.is_empty() {
+        let away: Vec<String> = renewals.iter().map(|one| one.name().to_owned()).collect();
+        if !changes.is_empty() || !ports.is_empty() || !comers.is_empty() || !leavers.is_empty() || !away.is_empty() {
             let (reason, again) = (arguments.file.display().to_string(), programs.again);
-            let wishes = Wishes { comers, leavers, grace: GRACE, changes, ports, again, by: "gyre apply", reason };
+            let wishes =
+                Wishes { comers, leavers, grace: GRACE, changes, ports, again, away, by: "gyre apply", reason };
             target.make(wanted.clone(), wishes)?;
         }
+        renewals.into_iter().try_for_each(|one| one.finish(&target))?;
         if difference.has_checks {
             target.check_health(&wanted)?;
         }
@@ -185,7 +200,6 @@ fn needs_new_run(before: &Description, wanted: &Description) -> Vec<String> {
     for (tenant, host) in customers(wanted) {
         let Some((old, old_host)) = customers(before).find(|(old, _)| old.name == tenant.name) else { continue };
         let fixed = |keys: &str| format!("  tenant {}: {keys}", tenant.name);
-        reasons.extend((old_host.image != host.image).then(|| fixed("another image")));
         let ways = |host: &HostTenant| (host.outbound.clone(), host.talks_to.clone());
         reasons.extend((ways(old_host) != ways(host)).then(|| fixed("another way out or other `talks-to`")));
         reasons.extend((old.neighbours != tenant.neighbours).then(|| fixed("other neighbours")));
@@ -212,15 +226,12 @@ fn needs_new_run(before: &Description, wanted: &Description) -> Vec<String> {
         };
         reasons.extend((same != *old).then(|| fixed("other keys than shares, limits, goal, health and program")));
     }
-    let stays = |name: &String| [before, wanted].iter().all(|all| all.tenants.iter().any(|one| one.name == *name));
     let of_machine = |all: &Description| {
         let machine = gyre_contract::boot::Machine { tenants: vec![], ..all.machine.clone() };
-        let used = all.tenants.iter().filter(|one| stays(&one.name));
-        let images: Vec<_> = used.map(|one| (one.name.clone(), all.images.get(&one.image).cloned())).collect();
-        (machine, images, all.disk, all.whole)
+        (machine, all.disk, all.whole)
     };
     let is_other = of_machine(before) != of_machine(wanted) || !wanted.zones.is_empty();
-    reasons.extend(is_other.then(|| "  the machine itself, its images, groups, policies or zones".to_owned()));
+    reasons.extend(is_other.then(|| "  the machine itself, its groups, policies or zones".to_owned()));
     reasons
 }
 

@@ -48,7 +48,7 @@ use crate::{
     registry::{self, Pull},
     run::{
         control::{self, Request},
-        disks, programs, space,
+        disks, programs, renewed, space,
     },
     stop::Stop,
     ui,
@@ -77,6 +77,8 @@ pub struct Wishes {
     pub ports: Vec<Ports>,
     /// Names of tenants that stay and whose programs start again, as the last parts of the change.
     pub again: Vec<String>,
+    /// Names of tenants that stay and go away for another image, with those.
+    pub away: Vec<String>,
     /// The command.
     pub by: &'static str,
     /// The file, or the name.
@@ -151,8 +153,11 @@ impl Target {
         let adds = comers.iter().flat_map(|(tenant, _)| parts(tenant));
         let removals =
             wishes.leavers.iter().map(|name| Change::Remove { name: name.clone(), grace_ms: ms(wishes.grace) });
-        let restarts = wishes.again.iter().map(|name| again(name, wishes.grace));
-        let changes: Vec<Change> = wishes.changes.iter().cloned().chain(adds).chain(removals).chain(restarts).collect();
+        let grace_ms = ms(wishes.grace);
+        let restarts = wishes.again.iter().map(|name| lives(name, Life::Restart { grace_ms }));
+        let away = wishes.away.iter().map(|name| lives(name, Life::Away { grace_ms }));
+        let first = wishes.changes.iter().cloned().chain(adds);
+        let changes: Vec<Change> = first.chain(removals).chain(restarts).chain(away).collect();
         let together = Together { by: wishes.by.into(), reason: wishes.reason.clone(), changes };
         let moves = moves(&described, &comers, &wishes);
         moves.write(folder)?;
@@ -265,6 +270,11 @@ impl Target {
         self.agent.snapshot()
     }
 
+    /// Returns the project.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
     /// Returns the machine's folder.
     pub fn folder(&self) -> &Path {
         &self.known.folder
@@ -277,6 +287,27 @@ impl Target {
     pub fn check_health(&self, description: &Description) -> Result<()> {
         let checks = serde_json::to_string(&members::checks(description)).context(|| "cannot write JSON".into())?;
         self.agent.post("/health", &checks).map(drop)
+    }
+
+    /// Has a tenant come back that is away, once it is, with the disk that it gets then.
+    ///
+    /// # Errors
+    /// When it does not go, its disk cannot be written, or it does not come back. Then it stays away, and the next `gyre apply` goes on.
+    pub fn renew(&self, name: &str, grace: Duration, disk: Option<renewed::Renewed>) -> Result<Activity> {
+        let limit = Instant::now() + grace + LIMIT;
+        let is_away = |one: &Activity| one.name == name && one.state == State::Away;
+        while !self.agent.snapshot()?.activities.iter().any(is_away) {
+            if Instant::now() > limit {
+                let help = "once its programs have ended, gyre apply goes on";
+                return Err(Failure::with_help(format!("tenant `{name}` has not gone away for its image"), help));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        disk.map_or(Ok(()), renewed::Renewed::put)?;
+        let changes = vec![lives(name, Life::Back)];
+        self.agent.change(&Together { by: "gyre apply".into(), reason: "it has its image".into(), changes })?;
+        events::add(&self.known.folder, &Event::now(Some(name), "the owner gives it another image"))?;
+        self.wait_begun(name)
     }
 
     fn wait_gone(&self, name: &str, grace: Duration) -> Result<()> {
@@ -346,8 +377,8 @@ fn moves(described: &Description, comers: &[(Tenant, HostTenant)], wishes: &Wish
     }
 }
 
-fn again(name: &str, grace: Duration) -> Change {
-    Change::Life { name: name.to_owned(), life: Life::Restart { grace_ms: ms(grace) } }
+fn lives(name: &str, life: Life) -> Change {
+    Change::Life { name: name.to_owned(), life }
 }
 
 fn request(tenant: &HostTenant) -> Request {

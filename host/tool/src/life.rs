@@ -92,16 +92,20 @@ fn note(project: &Project, arguments: &cli::Tenant, life: Life) -> Result<()> {
         Life::Start => "the owner starts it",
         Life::Stop { .. } => "the owner stops it",
         Life::Restart { .. } => "the owner starts it again",
+        Life::Away { .. } => "the owner gives it another image",
+        Life::Back => "it has its image",
     };
     events::add(&known.folder, &events::Event::now(Some(&arguments.tenant), event))
 }
 
 fn is_done(now: &Activity, restarts_before: u64, life: Life) -> bool {
-    let has_begun = !matches!(now.state, State::Starting | State::Stopped | State::Pausing { .. });
+    let has_begun = !matches!(now.state, State::Starting | State::Stopped | State::Away | State::Pausing { .. });
     match life {
         Life::Start => has_begun,
         Life::Stop { .. } => now.state == State::Stopped,
         Life::Restart { .. } => has_begun && now.restarts > restarts_before,
+        Life::Away { .. } => now.state == State::Away,
+        Life::Back => now.state != State::Away,
     }
 }
 

@@ -153,6 +153,18 @@ pub fn disk_of(folder: &Path, tenant: &str) -> PathBuf {
     folder.join(format!("{tenant}.ext2"))
 }
 
+/// Returns the size that a machine that runs sees of a tenant's disk, bytes.
+///
+/// # Errors
+/// When it is not there.
+pub fn capacity(folder: &Path, tenants_disk: &Path) -> Result<u64> {
+    let mut places = (0..).map(|place| disk(folder, place)).take_while(|place| place.exists());
+    if places.any(|place| is_same(&place, tenants_disk)) {
+        return Ok(DISK_BYTES);
+    }
+    Ok(std::fs::metadata(tenants_disk).context(|| format!("cannot read {}", tenants_disk.display()))?.len())
+}
+
 /// Returns whether a file is the disk of a place: nothing is on it.
 pub fn is_disk(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

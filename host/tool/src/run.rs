@@ -19,6 +19,7 @@ pub mod names;
 mod plain;
 pub mod programs;
 mod pulse;
+pub mod renewed;
 mod result;
 pub mod space;
 mod start;

@@ -460,6 +460,11 @@ impl FileCache {
         self.dirty.lock().oldest(activity, file_system)
     }
 
+    /// Drops the unused clean pages of a file system that is given up; it looks at every page that there is.
+    pub fn evict_file_system(&self, file_system: u32) {
+        self.shelf.remove_all(|key, slot| key.file_system == file_system && slot.may_go());
+    }
+
     /// Drops the unused clean pages of a node; returns how many. Dirty ones stay.
     pub fn evict_node(&self, file_system: u32, node: u64, from: u64, to: u64) -> usize {
         if self.has_none_of(file_system, node) {

@@ -247,6 +247,13 @@ impl Ext2 {
         Err(FileError::Io)
     }
 
+    /// Drops the names and nodes that it remembers, and its pages in the cache: it is unmounted, and nobody has a file open.
+    pub fn forget_all(&self) {
+        self.names.forget_all();
+        self.nodes.remove_all(|_, _| true);
+        self.cache.evict_file_system(self.file_system);
+    }
+
     /// Dooms nodes without names that are still open: they end with the file system, since they could never be found
     /// afterwards.
     fn doom_nameless(&self) {

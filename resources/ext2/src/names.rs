@@ -66,6 +66,11 @@ impl Names {
         (count as u64).saturating_mul(NAME_BYTES)
     }
 
+    /// Forgets all.
+    pub(crate) fn forget_all(&self) {
+        self.0.remove_all(|_, _| true);
+    }
+
     /// Forgets everything about a directory that is removed.
     pub(crate) fn forget_directory(&self, directory: NodeId) {
         self.0.remove_all(|key, _| key.directory == directory);

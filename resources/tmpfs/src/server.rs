@@ -26,6 +26,18 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const MAGIC: u64 = 0x0102_1994;
 
 impl Tmpfs {
+    /// Frees all that it holds, in pieces, and leaves an empty root. Its owner's processes have ended: nobody has one of its files. It may be
+    /// called again if that was broken off; one that a failure of the kernel has left closed stays as it is.
+    pub async fn discard(&'static self) {
+        while let Some(has_more) = self.tree.lock_unless_lost().map(|mut tree| tree.discard_some()) {
+            self.free_pages().await;
+            if !has_more {
+                return;
+            }
+            yield_now().await;
+        }
+    }
+
     /// Frees the pages that files have given up, in pieces. The next call does what a killed one leaves.
     async fn free_pages(&'static self) {
         while self.tree.lock().has_gone() {

@@ -1,4 +1,11 @@
 //! Behaviour that a program can see, through the protocol.
+//!
+//! Each test has a file system of its own, with few pages and nodes, so that its bounds are met. Its server is called directly, without the
+//! engine: a call that lets others run (`yield_now`) is polled again at once. Pages are those of the host's heap.
+//!
+//! * Names, links and directories; files that are open and have no name.
+//! * Contents: holes, bounds, pages that are given by reference.
+//! * Room: what is freed by whom, and in how large pieces; what is left to programs if memory is short.
 
 use crate::{Limits, Memory, Tmpfs};
 use gyre_account::ActivityId;
@@ -10,6 +17,7 @@ use gyre_message::direct::{block_on, direct_link};
 use gyre_object::{Bytes, Page};
 use std::boxed::Box;
 use std::cell::Cell;
+use std::format;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 use std::vec::Vec;
@@ -210,6 +218,31 @@ fn calls_that_make_or_free_many_pages_let_others_run() {
         let (gone, between) = turns(fs.unlink(ROOT, b"f".to_vec())).await;
         assert_eq!((gone, between >= 15), (Ok(()), true), "{between}");
         assert_eq!(fs.statistics().await.unwrap().blocks_free, PAGES);
+    });
+}
+
+#[test]
+fn what_is_discarded_is_free_whoever_has_it_and_the_root_is_empty() {
+    const PAGES: u64 = 200;
+    let fs: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max: PAGES, nodes_max: 200 }, 0o1777)));
+    block_on(async {
+        for number in 0..150_u8 {
+            let node = fs.create(ROOT, format!("f{number}").into_bytes(), new(NodeKind::File)).await.unwrap().node;
+            fs.write(node, 0, bytes(&[1])).await.unwrap();
+        }
+        let folder = fs.create(ROOT, b"d".to_vec(), new(NodeKind::Directory)).await.unwrap().node;
+        let open = fs.create(folder, b"open".to_vec(), new(NodeKind::File)).await.unwrap().node;
+        fs.open(open).await.unwrap();
+        fs.write(open, 0, bytes(&[1; 40 * 4096])).await.unwrap();
+        fs.unlink(folder, b"open".to_vec()).await.unwrap();
+        fs.discard().await;
+        assert_eq!(fs.attributes(open).await.err(), Some(FileError::Stale));
+        assert_eq!(fs.lookup(ROOT, b"f7".to_vec()).await.err(), Some(FileError::NotFound));
+        let statistics = fs.statistics().await.unwrap();
+        assert_eq!((statistics.blocks_free, statistics.nodes_free), (PAGES, 199));
+        fs.discard().await;
+        let node = fs.create(ROOT, b"again".to_vec(), new(NodeKind::File)).await.unwrap().node;
+        assert_eq!(fs.write(node, 0, bytes(&[1; 8])).await, Ok(8));
     });
 }
 

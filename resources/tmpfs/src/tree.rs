@@ -238,6 +238,22 @@ impl Tree {
         }
     }
 
+    /// Takes out some nodes, whoever has them, and the root's names; returns whether there are more.
+    pub fn discard_some(&mut self) -> bool {
+        for _ in 0..PAGES_AT_ONCE {
+            if self.nodes.len() <= 1 {
+                break;
+            }
+            if let Some((_, Node { body: Body::File(content), .. })) = self.nodes.pop_last() {
+                self.give_up(content.into_pages());
+            }
+        }
+        if let Some(Node { body: Body::Directory(directory), .. }) = self.nodes.get_mut(&ROOT) {
+            *directory = Directory::new(ROOT);
+        }
+        self.nodes.len() > 1
+    }
+
     /// Returns whether pages are to be freed.
     pub fn has_gone(&self) -> bool {
         !self.gone.is_empty()

@@ -5,7 +5,7 @@
 //! ```
 //! Nothing that the failure may have hurt is used again: files, processes and memory are made anew, and what failed work held stays closed and
 //! on the tenant's bill, which goes on. A tenant whose disk could not be written back stays ended: what is on it is first to be looked at. So does
-//! one that had [`LIVES_MAX`] lives, that its owner stopped or took away, and each when the machine ends.
+//! one in whose lives the kernel failed [`LOSSES_MAX`] times, that its owner stopped or took away, and each when the machine ends.
 
 use crate::kernel::Kernel;
 use crate::tenants::{LIVES_MAX, Wish};
@@ -18,6 +18,9 @@ use gyre_message::{select, sleep_ns};
 /// The pause before the second life, ns; it doubles with each.
 const PAUSE_NS: u64 = 200_000_000;
 
+/// Lives in which the kernel failed, of a tenant, at most: what failed work held is lost each time.
+const LOSSES_MAX: usize = 8;
+
 /// How the first program of a tenant is that was ended as a whole.
 pub const ENDED: State = State::Killed { signal: 9 };
 
@@ -29,8 +32,8 @@ pub async fn start_again(kernel: &'static Kernel, index: usize, reason: &str) {
     }
     tenants
         .set_state(index, State::Pausing { why: alloc::format!("a failure of the kernel ended its tenant: {reason}") });
-    let lives = tenants.lives(index).min(LIVES_MAX) as u32;
-    let pause_ns = PAUSE_NS.saturating_mul(1_u64.checked_shl(lives).unwrap_or(u64::MAX));
+    let losses = tenants.losses(index).min(LOSSES_MAX) as u32;
+    let pause_ns = PAUSE_NS.saturating_mul(1_u64.checked_shl(losses).unwrap_or(u64::MAX));
     let _ = select(sleep_ns(pause_ns), tenants.until(index, |wish| wish != Wish::Runs)).await;
     let (Some(description), Some(activity)) = (kernel.base.roll.tenant(index), kernel.base.activities.get(index))
     else {
@@ -48,6 +51,7 @@ pub async fn start_again(kernel: &'static Kernel, index: usize, reason: &str) {
 fn may_live(kernel: &Kernel, index: usize) -> bool {
     let restarts = living::duty(kernel, index).is_some_and(|duty| duty.restart != Restart::Never);
     restarts
+        && kernel.tenants.losses(index) < LOSSES_MAX
         && kernel.tenants.lives(index) < LIVES_MAX
         && kernel.tenants.wished(index) != Wish::Stopped
         && !kernel.base.roll.has_left(index)

@@ -50,11 +50,12 @@ pub fn process_memory(kernel: &Kernel, index: usize, bytes: u64, tenant_bytes: u
 /// # Errors
 /// EINVAL for none, ERANGE for more than can be, EBUSY for fewer than there are.
 pub fn processes(kernel: &Kernel, index: usize, count: u32, floor: Floor) -> Result<(), Errno> {
-    let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
+    kernel.tenants.begun(index).ok_or(Errno::ENOENT)?;
+    let threads = kernel.tenants.running(index).map_or(0, |running| running.tenant.tree.lock().thread_count());
     match count {
         0 => Err(Errno::EINVAL),
         _ if count > PROCESSES_MAX => Err(Errno::ERANGE),
-        _ if floor == Floor::Held && (count as usize) < running.tenant.tree.lock().thread_count() => Err(Errno::EBUSY),
+        _ if floor == Floor::Held && (count as usize) < threads => Err(Errno::EBUSY),
         _ => Ok(()),
     }
 }

@@ -9,8 +9,8 @@
 
 use crate::base::Base;
 use crate::kernel::Kernel;
-use crate::tenants::Duty;
-use crate::{bounds, entitlements, living, moving};
+use crate::tenants::{Duty, Wish};
+use crate::{away, bounds, entitlements, living, moving};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
@@ -18,7 +18,7 @@ use gyre_assembly::grid;
 use gyre_contract::bounds::{BATCH_MAX, Floor, OVERLOAD_DELAYS_NS, SHARE_MAX};
 use gyre_contract::catalogue::Resource;
 use gyre_contract::goals::{Aim, Goal};
-use gyre_contract::native::Change;
+use gyre_contract::native::{Change, Life};
 use gyre_contract::policy::Policy;
 use gyre_engine::{COMPUTE, Engine, GridError};
 use gyre_linux::Errno;
@@ -80,7 +80,7 @@ pub fn check(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
 pub fn apply(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     match wish {
         Change::Tenant { name, .. } => apply_tenant(kernel, tenant_index(kernel, name)?, wish),
-        Change::Life { name, life } => living::change(kernel, tenant_index(kernel, name)?, *life),
+        Change::Life { name, life } => set_life(kernel, tenant_index(kernel, name)?, *life),
         Change::Program { name, program, restart } => {
             let duty = Duty { program: Arc::new((**program).clone()), restart: *restart };
             kernel.tenants.set_duty(tenant_index(kernel, name)?, duty);
@@ -116,6 +116,21 @@ pub fn apply(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     }
 }
 
+/// Returns the limits of a tenant's processes that hold now, or will in its next life; nothing before the first.
+pub fn limits(kernel: &Kernel, index: usize) -> Option<TenantLimits> {
+    kernel.tenants.begun(index)?.tenant.limits.lock_unless_lost().map(|limits| *limits)
+}
+
+fn set_life(kernel: &'static Kernel, index: usize, life: Life) -> Result<(), Errno> {
+    match life {
+        Life::Away { grace_ms } => away::send(kernel, index, grace_ms),
+        Life::Back => away::call_back(kernel, index),
+        Life::Start => living::change(kernel, index, Wish::Runs, None),
+        Life::Stop { grace_ms } => living::change(kernel, index, Wish::Stopped, Some(grace_ms)),
+        Life::Restart { grace_ms } => living::change(kernel, index, Wish::Again, Some(grace_ms)),
+    }
+}
+
 /// Returns the delay that a tenant's overload controller keeps, ns; nothing if it has none.
 fn overload_delay(kernel: &Kernel, tenant: &str) -> Result<Option<u64>, Errno> {
     let activity = *kernel.base.activities.get(tenant_index(kernel, tenant)?).ok_or(Errno::ENOENT)?;
@@ -140,7 +155,7 @@ pub fn inverse(kernel: &'static Kernel, wish: &Change) -> Option<Change> {
         Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {
             let index = tenant_index(kernel, name).ok()?;
             let now = kernel.base.engine.accounts().activities.params(*kernel.base.activities.get(index)?);
-            let most = kernel.tenants.running(index).map(|running| running.tenant.limits.lock().processes as u32);
+            let most = limits(kernel, index).map(|limits| limits.processes as u32);
             Some(Change::Tenant {
                 name: name.clone(),
                 share: share.map(|_| now.weight),
@@ -234,9 +249,10 @@ fn apply_tenant(kernel: &'static Kernel, index: usize, wish: &Change) -> Result<
         ..now
     };
     if let Some(count) = *processes {
-        let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
+        // Those of its last life are those of the next one.
+        let begun = kernel.tenants.begun(index).ok_or(Errno::ENOENT)?;
         let most = count as usize;
-        *running.tenant.limits.lock() = TenantLimits { processes: most, threads: most };
+        *begun.tenant.limits.lock_unless_lost().ok_or(Errno::ENOENT)? = TenantLimits { processes: most, threads: most };
     }
     kernel.base.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
     kernel.memory.set_limit(activity, params.memory_bytes_max);

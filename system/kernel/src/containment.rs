@@ -206,6 +206,14 @@ pub async fn end_for_owner(kernel: &'static Kernel, running: &'static Running) -
     if running.failures.end_tenant() == Ended::Before {
         return Err(Gone);
     }
+    end_ended(kernel, running).await
+}
+
+/// Ends a tenant that is noted as ended as a whole ([`Failures::end_tenant`](crate::tenants::Failures::end_tenant)) by the caller.
+///
+/// # Errors
+/// [`Gone`] if its disk was not written back.
+pub async fn end_ended(kernel: &'static Kernel, running: &'static Running) -> Result<(), Gone> {
     let name = running.tenant.name();
     let written = end_all_of(kernel, running).await;
     match written {
@@ -234,10 +242,26 @@ async fn end_all_of(kernel: &'static Kernel, running: &'static Running) -> Resul
             close_files(kernel, activity, process).await;
         }
     }
+    // Contents that a failure has left closed stay on the tenant's bill.
+    let _ = step(kernel, activity, discard(running)).await;
+    close(kernel, activity).await
+}
+
+/// Frees what a tenant's file systems in memory hold.
+async fn discard(running: &'static Running) {
+    for memory in &running.memory {
+        memory.discard().await;
+    }
+}
+
+/// Writes the file systems of a tenant without processes back and halts its work.
+///
+/// # Errors
+/// [`Gone`] if one of them was not written back.
+pub async fn close(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Gone> {
     let written = unmount(kernel, activity).await;
     if kernel.base.engine.halt(activity).await.is_err() {
-        let name = running.tenant.name();
-        log::error!(target: "contained", "work for tenant {name} goes on: there is no memory to end it");
+        log::error!(target: "contained", "work for activity {} goes on: there is no memory to end it", activity.0);
     }
     kernel.programs.tell_end_of(activity);
     written
@@ -258,7 +282,11 @@ async fn unmount(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Go
     let mut all = Ok(());
     while let Some(mounted) = kernel.file_systems.take(activity) {
         let (reply, call) = reply_pair::<Result<(), Gone>>();
-        let work = async move { ending::unmount(kernel, mounted).await.map_err(|_| Gone) };
+        let work = async move {
+            ending::unmount(kernel, mounted).await.map_err(|_| Gone)?;
+            mounted.server.forget_all();
+            Ok(())
+        };
         kernel.base.engine.spawn_for(id(Resource::Ext2), activity, keep(reply, work));
         all = all.and(within(UNMOUNT_NS_MAX, call).await.unwrap_or(Err(Gone)));
     }

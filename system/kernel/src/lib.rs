@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod again;
 mod aggregates;
+mod away;
 mod base;
 mod beats;
 mod behalf;

@@ -18,7 +18,7 @@ use gyre_assembly::grid::id;
 use gyre_contract::boot::{Orphans, Program, Restart, Tenant as Description};
 use gyre_contract::catalogue::Resource;
 use gyre_contract::monitor::State;
-use gyre_contract::native::{END_GRACE_MS_MAX, Life};
+use gyre_contract::native::END_GRACE_MS_MAX;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::signal::number::{SIGKILL, SIGTERM};
 use gyre_linux::{Errno, Process};
@@ -141,30 +141,32 @@ async fn one_life(
     state
 }
 
-/// Changes the life of a tenant's program. Returns before that is done.
+/// Changes the life of a tenant's program; `grace_ms` is the time that its processes have to end, if they are to. Returns before that is done.
 ///
 /// # Errors
-/// ENOENT if the tenant has not begun; EALREADY if it has been so; EPERM for the system tenant.
-pub fn change(kernel: &'static Kernel, index: usize, life: Life) -> Result<(), Errno> {
+/// ENOENT if the tenant has not begun, EBUSY if it is away; EALREADY if it has been so; EPERM for the system tenant.
+pub fn change(kernel: &'static Kernel, index: usize, wish: Wish, grace_ms: Option<u64>) -> Result<(), Errno> {
+    if kernel.tenants.state(index) == State::Away {
+        return Err(Errno::EBUSY);
+    }
     let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
     if kernel.base.is_system(running.tenant.activity()) {
         return Err(Errno::EPERM);
     }
-    let (wish, grace_ms) = match life {
-        Life::Start => (Wish::Runs, None),
-        Life::Stop { grace_ms } => (Wish::Stopped, Some(grace_ms)),
-        Life::Restart { grace_ms } => (Wish::Again, Some(grace_ms)),
-    };
     if kernel.tenants.wished(index) == wish && wish != Wish::Again {
         return Err(Errno::EALREADY);
     }
     kernel.tenants.wish(index, wish);
     if let Some(grace_ms) = grace_ms {
-        let grace_ns = grace_ms.min(END_GRACE_MS_MAX).saturating_mul(1_000_000);
-        let work = stop(kernel, index, running, grace_ns);
+        let work = stop(kernel, index, running, grace_ns(grace_ms));
         kernel.base.engine.spawn_for(id(Resource::Process), running.tenant.activity(), work);
     }
     Ok(())
+}
+
+/// Returns a grace time, bounded.
+pub fn grace_ns(grace_ms: u64) -> u64 {
+    grace_ms.min(END_GRACE_MS_MAX).saturating_mul(1_000_000)
 }
 
 /// Asks all programs of a tenant to end, and ends those that have not after the grace time.

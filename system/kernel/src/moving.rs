@@ -13,7 +13,7 @@ use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_contract::boot::{Root, Tenant, TenantKind};
 use gyre_contract::bounds::{MEMORY_BYTES_MIN, PROCESSES_MAX, SHARE_MAX};
 use gyre_contract::monitor::State;
-use gyre_contract::native::{Change, END_GRACE_MS_MAX};
+use gyre_contract::native::Change;
 use gyre_engine::RESIDENT;
 use gyre_interface::memory::Budget;
 use gyre_linux::Errno;
@@ -105,12 +105,13 @@ pub fn remove(kernel: &'static Kernel, name: &str, grace_ms: u64) -> Result<(), 
     if !kernel.base.roll.leave(index) {
         return Err(Errno::ENOENT);
     }
+    let state = kernel.tenants.state(index);
     kernel.tenants.set_state(index, State::Leaving);
     kernel.promises.set_goal(index, None);
-    let grace_ns = grace_ms.min(END_GRACE_MS_MAX).saturating_mul(1_000_000);
+    let grace_ns = living::grace_ns(grace_ms);
     let engine = kernel.base.engine;
     engine.spawn_for_on(RESIDENT, ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, move || async move {
-        let left = leave(kernel, index, grace_ns).await;
+        let left = leave(kernel, index, grace_ns, state).await;
         let none = Budget { reservation_bytes: 0, limit_bytes: MEMORY_BYTES_MIN, share: 1 };
         // Less than before always fits.
         let _ = kernel.memory.set_budget(activity, none);
@@ -132,7 +133,10 @@ enum Left {
     Unknown,
 }
 
-async fn leave(kernel: &'static Kernel, index: usize, grace_ns: u64) -> Left {
+async fn leave(kernel: &'static Kernel, index: usize, grace_ns: u64, state: State) -> Left {
+    if state == State::Away {
+        return Left::InOrder;
+    }
     let Some(running) = kernel.tenants.running(index) else { return Left::Unknown };
     living::stop(kernel, index, running, grace_ns).await;
     match containment::end_for_owner(kernel, running).await {

@@ -1,10 +1,11 @@
 //! The start of the tenants: each gets its files and its first program, as work of its own activity.
 
+use crate::change;
 use crate::kernel::Kernel;
 use crate::living;
 use crate::services::Services;
 use crate::start_error::StartError;
-use crate::tenant_files;
+use crate::tenant_files::{self, Opened};
 use crate::tenants::{Failures, Running};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -25,6 +26,7 @@ use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::task::tree::Orphans;
 use gyre_linux::tenant::TenantLimits;
 use gyre_linux::{Errno, Process, Tenant};
+use gyre_tmpfs::Tmpfs;
 
 /// Starts all tenants, each as work of its own activity.
 pub fn start(kernel: &'static Kernel) {
@@ -61,13 +63,16 @@ async fn start_tenant(
     description: &'static Description,
 ) -> Result<&'static Running, StartError> {
     let activity = kernel.base.activities.get(index).ok_or(StartError::NoDisk)?;
-    let files = tenant_files::open(kernel, services.passage, index).await?;
-    let tenant = make_tenant(services, *activity, description, &files)?;
+    let Opened { files, memory } = tenant_files::open(kernel, services.passage, index).await?;
+    let limits = change::limits(kernel, index).unwrap_or_else(|| described_limits(description));
+    let bare = FileContext::bare(&files)?;
+    let tenant = Tenant::new(&description.name, *activity, services, bare, limits);
+    let tenant = tenant.map_err(|_| StartError::OutOfMemory)?;
     *tenant.flow_guard.lock() = flow_guard(kernel, *activity, description);
     if description.orphans == boot::Orphans::Kernel {
         tenant.tree.lock().set_orphans(Orphans::Tenant);
     }
-    let running = running(&tenant, &files);
+    let running = running(&tenant, &files, memory);
     kernel.tenants.begin(index, running);
     Ok(running)
 }
@@ -88,16 +93,9 @@ pub async fn start_program(
     Ok(process)
 }
 
-fn make_tenant(
-    services: &'static Services,
-    activity: ActivityId,
-    description: &Description,
-    files: &Arc<TenantFiles>,
-) -> Result<Arc<Tenant>, StartError> {
+fn described_limits(description: &Description) -> TenantLimits {
     let most = description.limits.processes as usize;
-    let limits = TenantLimits { processes: most, threads: most };
-    let bare = FileContext::bare(files)?;
-    Tenant::new(&description.name, activity, services, bare, limits).map_err(|_| StartError::OutOfMemory)
+    TenantLimits { processes: most, threads: most }
 }
 
 /// Returns the overload controller of a tenant's flows. It keeps the delay of the one at its listeners, which may have changed since the machine
@@ -118,9 +116,10 @@ fn now_ns() -> u64 {
     ns.unwrap_or(0) as u64
 }
 
-fn running(tenant: &Arc<Tenant>, files: &Arc<TenantFiles>) -> &'static Running {
+fn running(tenant: &Arc<Tenant>, files: &Arc<TenantFiles>, memory: Vec<&'static Tmpfs>) -> &'static Running {
     let (tenant, files) = (tenant.clone(), files.clone());
-    let running: &'static Running = Box::leak(Box::new(Running { tenant, files, failures: Failures::default() }));
+    let running = Running { tenant, files, memory, failures: Failures::default() };
+    let running: &'static Running = Box::leak(Box::new(running));
     let name = |what: &str| &*alloc::format!("{}: {what}", running.tenant.name()).leak();
     gyre_object::register_lock(name("processes"), &running.tenant.tree);
     gyre_object::register_lock(name("futexes"), running.tenant.futexes.lock());

@@ -7,6 +7,7 @@ use crate::start_error::StartError;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use gyre_assembly::file_systems::Mounted;
 use gyre_assembly::files::mount_behind_cache;
 use gyre_assembly::grid::{self, id};
@@ -33,19 +34,33 @@ const NODES_MAX: usize = 64 * 1024;
 /// Nodes of one memory file system.
 const MEMORY_NODES_MAX: u64 = 16 * 1024;
 
+/// The file systems of a tenant.
+pub struct Opened {
+    /// All of them.
+    pub files: Arc<TenantFiles>,
+    /// Those in memory: they hold what is in them until [`Tmpfs::discard`].
+    pub memory: Vec<&'static Tmpfs>,
+}
+
 /// Opens the file systems of a tenant.
 ///
 /// # Errors
 /// [`StartError`].
-pub async fn open(kernel: &'static Kernel, passage: Passage, index: usize) -> Result<Arc<TenantFiles>, StartError> {
+pub async fn open(kernel: &'static Kernel, passage: Passage, index: usize) -> Result<Opened, StartError> {
     let description = kernel.base.roll.tenant(index).ok_or(StartError::NoDisk)?;
+    let reading = kernel.tenants.count_reading(index);
     let pages = description.limits.memory_bytes / 4096 / 2;
-    let memory = |mode| memory_file_system(kernel, pages, mode);
+    let mut in_memory = vec![];
+    let mut memory = |mode| {
+        let server = memory_file_system(kernel, pages, mode);
+        in_memory.push(server);
+        client_of(kernel, server)
+    };
     let (root, root_kind) = match description.root {
         Root::Embedded => (embedded::fill(kernel.base, memory(0o755)).await?, "tmpfs"),
         root => {
             let client = block_of(kernel, root).await?;
-            (mount(kernel, client, description, Mounting { index, number: 0 }).await?, "ext2")
+            (mount(kernel, client, description, Mounting { index, number: 0, reading }).await?, "ext2")
         }
     };
     let shared = memory(0o1777);
@@ -69,10 +84,11 @@ pub async fn open(kernel: &'static Kernel, passage: Passage, index: usize) -> Re
     let files = TenantFiles::new(setup).await?;
     for (number, volume) in description.volumes.iter().enumerate() {
         let client = block_of(kernel, volume.root).await?;
-        let client = mount(kernel, client, description, Mounting { index, number: number.saturating_add(1) }).await?;
+        let client =
+            mount(kernel, client, description, Mounting { index, number: number.saturating_add(1), reading }).await?;
         files.attach(volume.path.as_bytes(), FileSystem::Served(client), "ext2").await?;
     }
-    Ok(files)
+    Ok(Opened { files, memory: in_memory })
 }
 
 /// Which file system of a tenant: its root is 0, its volumes follow.
@@ -82,16 +98,20 @@ struct Mounting {
     index: usize,
     /// The file system's among the tenant's.
     number: usize,
+    /// How often it was read before.
+    reading: u32,
 }
 
 /// File systems that a tenant may have at most, for their numbers: its root and its volumes.
 const FILE_SYSTEMS_MAX: usize = 64;
+/// The bits of a number that say which file system it is; those above count how often it was read.
+const FILE_SYSTEM_BITS: u32 = 20;
 
 impl Mounting {
-    /// Returns the number that the file cache knows it by.
+    /// Returns the number that the file cache knows it by: another one each time, since its disk may be another one then.
     fn id(self) -> u32 {
-        let id = self.index.saturating_mul(FILE_SYSTEMS_MAX).saturating_add(self.number);
-        u32::try_from(id).unwrap_or(u32::MAX).saturating_add(1)
+        let id = self.index.saturating_mul(FILE_SYSTEMS_MAX).saturating_add(self.number).saturating_add(1);
+        self.reading.wrapping_shl(FILE_SYSTEM_BITS) | u32::try_from(id).unwrap_or(u32::MAX)
     }
 }
 
@@ -104,14 +124,17 @@ async fn block_of(kernel: &'static Kernel, root: Root) -> Result<block::Client, 
     }
 }
 
-fn memory_file_system(kernel: &'static Kernel, pages_max: u64, mode: u16) -> files::Client {
+fn memory_file_system(kernel: &'static Kernel, pages_max: u64, mode: u16) -> &'static Tmpfs {
     let payer = kernel.base.payer;
     let memory = Memory {
         client: kernel.memory.client.clone(),
         has_room: Box::leak(Box::new(move || kernel.memory.has_room(payer(gyre_account::current_activity())))),
     };
     let limits = Limits { pages_max, nodes_max: MEMORY_NODES_MAX };
-    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, mode).within(memory)));
+    Box::leak(Box::new(Tmpfs::new(limits, mode).within(memory)))
+}
+
+fn client_of(kernel: &Kernel, server: &'static Tmpfs) -> files::Client {
     let link = Link::new(kernel.base.engine.port(id(Resource::Tmpfs), move |request| files::serve(server, request)));
     files::Client::new(link).with_near(server)
 }

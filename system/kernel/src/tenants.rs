@@ -17,6 +17,7 @@ use gyre_linux::file::tenant_files::TenantFiles;
 use gyre_linux::{Process, Tenant};
 use gyre_message::WaitQueue;
 use gyre_object::{SetOnce, SpinLock};
+use gyre_tmpfs::Tmpfs;
 
 /// A running tenant.
 pub struct Running {
@@ -24,6 +25,8 @@ pub struct Running {
     pub tenant: Arc<Tenant>,
     /// Its files.
     pub files: Arc<TenantFiles>,
+    /// Its file systems in memory.
+    pub memory: Vec<&'static Tmpfs>,
     /// Kernel failures in work for it.
     pub failures: Failures,
 }
@@ -83,14 +86,15 @@ pub struct First {
     pub stop_signal: i32,
 }
 
-/// Lives of a tenant at most: after each that a failure of the kernel ended as a whole, what failed work held is lost.
-pub const LIVES_MAX: usize = 8;
+/// Lives of a tenant at most, those that its owner ended to give it another image among them.
+pub const LIVES_MAX: usize = LIVES_AT_ONCE * LIVES_AT_ONCE;
+const LIVES_AT_ONCE: usize = 8;
 
 /// A tenant of the description.
 #[derive(Default)]
 struct Slot {
     /// Its lives so far; the last one is its present one, or was.
-    lives: [SetOnce<&'static Running>; LIVES_MAX],
+    lives: [[SetOnce<&'static Running>; LIVES_AT_ONCE]; LIVES_AT_ONCE],
     /// Its program, if it is another one than that of the description.
     duty: SpinLock<Option<Duty>>,
     /// How its first program is.
@@ -103,11 +107,19 @@ struct Slot {
     changed: WaitQueue,
     /// Times that its program was started again.
     restarts: AtomicU64,
+    /// Times that its file systems were read anew, or begun to be.
+    readings: AtomicU32,
+    /// The wish that stands again when it comes back, while it is away.
+    kept_wish: SpinLock<Option<Wish>>,
 }
 
 impl Slot {
     fn last(&self) -> Option<&'static Running> {
-        self.lives.iter().rev().find_map(SetOnce::get)
+        self.lives().rev().find_map(SetOnce::get)
+    }
+
+    fn lives(&self) -> impl DoubleEndedIterator<Item = &SetOnce<&'static Running>> {
+        self.lives.iter().flatten()
     }
 }
 
@@ -134,7 +146,7 @@ impl Tenants {
 
     /// Notes that a tenant runs, or runs again.
     pub fn begin(&self, index: usize, running: &'static Running) {
-        let lives = self.0.get(index).into_iter().flat_map(|slot| &slot.lives);
+        let lives = self.0.get(index).into_iter().flat_map(Slot::lives);
         for life in lives {
             if life.set(running) {
                 return;
@@ -144,7 +156,25 @@ impl Tenants {
 
     /// Returns how many lives a tenant has had, its present one among them.
     pub fn lives(&self, index: usize) -> usize {
-        self.0.get(index).map_or(0, |slot| slot.lives.iter().filter(|life| life.get().is_some()).count())
+        self.0.get(index).map_or(0, |slot| slot.lives().filter(|life| life.get().is_some()).count())
+    }
+
+    /// Returns in how many of them the kernel failed.
+    pub fn losses(&self, index: usize) -> usize {
+        let lost = |life: &&SetOnce<&'static Running>| life.get().is_some_and(|running| running.failures.count() > 0);
+        self.0.get(index).map_or(0, |slot| slot.lives().filter(lost).count())
+    }
+
+    /// Keeps what the owner wishes for a tenant that goes away.
+    pub fn keep_wish(&self, index: usize, wish: Wish) {
+        if let Some(slot) = self.0.get(index) {
+            *slot.kept_wish.lock() = Some(wish);
+        }
+    }
+
+    /// Returns what was kept, once.
+    pub fn take_kept_wish(&self, index: usize) -> Option<Wish> {
+        self.0.get(index)?.kept_wish.lock().take()
     }
 
     /// Returns a tenant by its index in the description, once it runs and until it was ended as a whole.
@@ -232,6 +262,11 @@ impl Tenants {
         if let Some(slot) = self.0.get(index) {
             slot.restarts.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Returns how often a tenant's file systems were read before, and counts that they are read.
+    pub fn count_reading(&self, index: usize) -> u32 {
+        self.0.get(index).map_or(0, |slot| slot.readings.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns how often a tenant's program was started again.

@@ -23,6 +23,16 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Notes tenants that begin anew: they get their programs with their disks.
+    pub fn renew<'a>(&mut self, tenants: impl Iterator<Item = &'a str>) {
+        for name in tenants {
+            self.again.retain(|other| other != name);
+            if !self.names.iter().any(|other| other == name) {
+                self.names.push(name.to_owned());
+            }
+        }
+    }
+
     /// Returns true if the programs are as they were.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()

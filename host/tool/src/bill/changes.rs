@@ -61,6 +61,8 @@ fn words(change: &Change) -> String {
             Life::Start => format!("{name}: start"),
             Life::Stop { grace_ms } => format!("{name}: stop within {grace_ms} ms"),
             Life::Restart { grace_ms } => format!("{name}: restart within {grace_ms} ms"),
+            Life::Away { grace_ms } => format!("{name}: away within {grace_ms} ms, for another image"),
+            Life::Back => format!("{name}: back"),
         },
         Change::Program { name, program, restart } => format!("{name}: {}", program_words(program, *restart)),
         Change::Add { tenant } => format!("{} comes: share {}", tenant.name, tenant.share),

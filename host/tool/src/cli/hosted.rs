@@ -63,6 +63,9 @@ pub struct Apply {
     /// Only show the difference
     #[arg(long)]
     pub dry_run: bool,
+    /// Make new disks for tenants whose image is another one, and discard what they wrote there; volumes stay
+    #[arg(long)]
+    pub fresh: bool,
     /// Write the difference as JSON
     #[arg(long)]
     pub json: bool,

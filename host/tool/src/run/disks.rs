@@ -26,7 +26,7 @@ use crate::{
 /// When an image cannot be made, a disk not be written, or a disk that was written to belongs to another image.
 pub(super) fn disks(project: &Project, description: &Description, folder: &Path, wish: Wish) -> Result<Disks> {
     let mut volumes = vec![];
-    let mut maker = Maker { project, description, folder, wish, images: BTreeMap::new() };
+    let mut maker = Maker::new(project, description, folder, wish);
     let (mut disks, mut held) = (vec![], vec![]);
     for instance in description.instances() {
         let mut paths = maker.of(&instance)?;
@@ -62,7 +62,7 @@ pub(super) fn disks(project: &Project, description: &Description, folder: &Path,
 /// # Errors
 /// As [`disks`].
 pub fn of_comer(project: &Project, description: &Description, folder: &Path, tenant: &HostTenant) -> Result<()> {
-    let mut maker = Maker { project, description, folder, wish: Wish::Usual, images: BTreeMap::new() };
+    let mut maker = Maker::new(project, description, folder, Wish::Usual);
     maker.disk(description.tenants.iter().find(|one| one.name == tenant.name).unwrap_or(tenant)).map(drop)
 }
 
@@ -71,7 +71,7 @@ pub fn of_comer(project: &Project, description: &Description, folder: &Path, ten
 /// # Errors
 /// As [`disks`].
 pub fn of_zone(project: &Project, description: &Description, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut maker = Maker { project, description, folder, wish: Wish::Usual, images: BTreeMap::new() };
+    let mut maker = Maker::new(project, description, folder, Wish::Usual);
     description.instances().nth(1).map_or(Ok(vec![]), |zone| maker.of(&zone))
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Disks {
 }
 
 /// Finds and makes disks.
-struct Maker<'a> {
+pub(super) struct Maker<'a> {
     project: &'a Project,
     description: &'a Description,
     folder: &'a Path,
@@ -96,6 +96,10 @@ struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
+    pub(super) fn new(project: &'a Project, description: &'a Description, folder: &'a Path, wish: Wish) -> Self {
+        Maker { project, description, folder, wish, images: BTreeMap::new() }
+    }
+
     /// Returns the disks of an instance's tenants, or the one that they share.
     fn of(&mut self, instance: &Instance<'a>) -> Result<Vec<PathBuf>> {
         match self.description.disk {
@@ -138,7 +142,7 @@ impl<'a> Maker<'a> {
         Ok(disk)
     }
 
-    fn part(&self, tenant: &HostTenant) -> Result<Part> {
+    pub(super) fn part(&self, tenant: &HostTenant) -> Result<Part> {
         let image = image::identity(self.project, &tenant.image, self.description_of(&tenant.image)?)?;
         Ok(Part { tenant: tenant.name.clone(), image })
     }
@@ -149,16 +153,21 @@ impl<'a> Maker<'a> {
 
     /// Copies the image of a tenant, which is made at its first use. A copy that breaks off leaves what was there.
     fn copy(&mut self, tenant: &'a HostTenant, to: &Path) -> Result<()> {
+        let unfinished = to.with_extension("new");
+        self.fill(tenant, &unfinished)?;
+        Record::remove(to);
+        std::fs::rename(&unfinished, to).context(|| format!("cannot write {}", to.display()))
+    }
+
+    /// Copies the image of a tenant, with what is the tenant's own.
+    pub(super) fn fill(&mut self, tenant: &'a HostTenant, to: &Path) -> Result<()> {
         let name = tenant.image.as_str();
         if !self.images.contains_key(name) {
             self.images.insert(name, image::build(self.project, name, self.description_of(name)?)?);
         }
-        let unfinished = to.with_extension("new");
         let image = self.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
-        image::copy_for(image, &unfinished)?;
-        names::add_own(&unfinished, &tenant.name)?;
-        Record::remove(to);
-        std::fs::rename(&unfinished, to).context(|| format!("cannot write {}", to.display()))
+        image::copy_for(image, to)?;
+        names::add_own(to, &tenant.name)
     }
 }
 

@@ -136,7 +136,11 @@ fn decide(record: Option<&Record>, now: Option<Stamp>, parts: &[Part], wish: Wis
     }
 }
 
-/// Says what a disk held.
+/// Says what a disk held that is made anew.
+pub fn discards(disk: &Path) -> String {
+    discarded(disk, Record::read(disk).as_ref())
+}
+
 fn discarded(disk: &Path, record: Option<&Record>) -> String {
     let data = std::fs::metadata(disk).ok();
     let held = data.as_ref().map_or(0, |data| data.blocks() * BLOCK_BYTES);
@@ -213,6 +217,11 @@ impl Record {
     /// Returns the tenants whose files the disk holds, in words.
     pub fn tenants(&self) -> String {
         names(&self.parts)
+    }
+
+    /// Returns whether it was made of these.
+    pub(super) fn is_of(&self, parts: &[Part]) -> bool {
+        self.parts == parts
     }
 
     /// Returns the images that it was made of.

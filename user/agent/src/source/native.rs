@@ -223,7 +223,19 @@ impl Native {
             (Some(libc::ENOENT), Change::Remove { .. }) => {
                 self.index(name).err().unwrap_or_else(|| because(format!("`{name}` has left already")))
             }
-            (Some(libc::EALREADY), Change::Life { life: Life::Start, .. }) => because(format!("`{name}` runs already")),
+            (Some(libc::EALREADY), Change::Life { life: Life::Start | Life::Back, .. }) => {
+                because(format!("`{name}` runs already"))
+            }
+            (Some(libc::EBUSY), Change::Life { life: Life::Away { .. }, .. }) => {
+                because(format!("`{name}` starts, or a failure of the kernel has ended it"))
+            }
+            (Some(libc::EBUSY), Change::Life { .. }) => {
+                because(format!("`{name}` is away: gyre apply --fresh gives it its image"))
+            }
+            (Some(libc::ENOSPC), Change::Life { .. }) => {
+                because(format!("`{name}` has been away too often: the next time needs a new run"))
+            }
+            (Some(libc::EINVAL), Change::Life { .. }) => because(format!("`{name}` has no disk of its own")),
             (Some(libc::EALREADY), Change::Life { .. }) => because(format!("`{name}` does not run")),
             (Some(libc::EINVAL), Change::Program { .. }) => {
                 because(format!("`{name}` runs no program of its own, or the other one has no name"))

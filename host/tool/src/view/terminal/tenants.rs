@@ -135,7 +135,7 @@ fn cell(column: &Column, width: usize, index: usize, tenant: &Tenant) -> Span<'s
         "tenant" => Style::new().fg(colour(index)),
         "state" => Style::new().fg(match tenant.state.as_str() {
             "running" | "" => Color::Green,
-            "starting" | "stopped" | "leaving" => Color::DarkGray,
+            "starting" | "stopped" | "leaving" | "away" => Color::DarkGray,
             _ => Color::Red,
         }),
         "gets" => Style::new().add_modifier(Modifier::BOLD),

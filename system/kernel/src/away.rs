@@ -1,0 +1,95 @@
+//! A tenant that goes away for a while: its programs have ended and nobody touches its disk, so that its owner can put another image there.
+//!
+//! ```text
+//! here --send: programs end, file systems are written back, work is halted--> away --call_back: file systems read anew, the program starts--> here
+//! ```
+//! Its volumes are given up and read anew with its root. Its name, address, share and bill stay its own; what its file systems in memory held is
+//! free. A tenant that could not begin, since its image is bad, may go away too.
+//!
+//! Called by [`crate::change`] with the right to change the machine. The errors are those of the native call `set`.
+
+use crate::kernel::Kernel;
+use crate::tenants::{Ended, LIVES_MAX, Running, Wish};
+use crate::{again, containment, living, starting};
+use gyre_account::{ActivityId, ResourceId};
+use gyre_contract::boot::Root;
+use gyre_contract::monitor::State;
+use gyre_engine::RESIDENT;
+use gyre_linux::Errno;
+use gyre_message::Gone;
+
+/// How a tenant is that goes away.
+const GOES: &str = "its owner gives it another image";
+
+/// Begins to send a tenant away; [`State::Away`] says that its disk is its owner's. One that is away stays so.
+///
+/// # Errors
+/// EPERM for the system tenant, EINVAL for one whose root is no disk of its own, EBUSY if it starts or a failure of the kernel has ended it,
+/// ENOSPC if it has had all its lives.
+pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), Errno> {
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    if kernel.base.is_system(activity) {
+        return Err(Errno::EPERM);
+    }
+    if !matches!(kernel.base.roll.tenant(index).ok_or(Errno::ENOENT)?.root, Root::Disk(_)) {
+        return Err(Errno::EINVAL);
+    }
+    let state = kernel.tenants.state(index);
+    if state == State::Away {
+        return Ok(());
+    }
+    if kernel.tenants.lives(index) >= LIVES_MAX {
+        return Err(Errno::ENOSPC);
+    }
+    let running = kernel.tenants.running(index);
+    let may_go = match running {
+        Some(running) => running.failures.end_tenant() == Ended::Now,
+        None => state.has_failed(),
+    };
+    may_go.then_some(()).ok_or(Errno::EBUSY)?;
+    kernel.tenants.keep_wish(index, if state == State::Stopped { Wish::Stopped } else { Wish::Runs });
+    kernel.tenants.set_state(index, State::Pausing { why: GOES.into() });
+    let grace_ns = living::grace_ns(grace_ms);
+    kernel.base.engine.spawn_for_on(RESIDENT, ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, move || async move {
+        let written = match running {
+            Some(running) => end(kernel, index, running, grace_ns).await,
+            None => containment::close(kernel, activity).await,
+        };
+        let state = written.map_or(again::ENDED, |()| State::Away);
+        kernel.tenants.set_state(index, state);
+    });
+    Ok(())
+}
+
+async fn end(kernel: &'static Kernel, index: usize, running: &'static Running, grace_ns: u64) -> Result<(), Gone> {
+    living::stop(kernel, index, running, grace_ns).await;
+    let written = containment::end_ended(kernel, running).await;
+    kernel.tenants.set_first(index, None);
+    written
+}
+
+/// Has a tenant come back. Returns before it has begun.
+///
+/// # Errors
+/// EALREADY if it is not away, EBUSY if work for it goes on.
+pub fn call_back(kernel: &'static Kernel, index: usize) -> Result<(), Errno> {
+    if kernel.tenants.state(index) != State::Away {
+        return Err(Errno::EALREADY);
+    }
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    let description = kernel.base.roll.tenant(index).ok_or(Errno::ENOENT)?;
+    if !kernel.base.engine.revive(activity) {
+        return Err(Errno::EBUSY);
+    }
+    let wish = kernel.tenants.take_kept_wish(index).unwrap_or(Wish::Runs);
+    kernel.tenants.wish(index, wish);
+    if wish == Wish::Stopped {
+        kernel.tenants.set_state(index, State::Stopped);
+    } else {
+        kernel.tenants.set_state(index, State::Starting);
+        kernel.tenants.count_restart(index);
+    }
+    log::info!("tenant {} comes back", description.name);
+    starting::start_one(kernel, index, description);
+    Ok(())
+}
