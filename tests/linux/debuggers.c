@@ -2,10 +2,12 @@
 #include "check.h"
 #include <elf.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
@@ -164,6 +166,24 @@ static void a_wait_tells_of_each_halt_once(void) {
     ends_with(child, SIGKILL);
     FAILS(waitpid(-1, &status, __WALL), ECHILD);
     done("debuggers: waits");
+}
+
+static void change_cores_and_halt(void) {
+    cpu_set_t cores;
+    CHECK(sched_getaffinity(0, sizeof cores, &cores) == 0 && sched_setaffinity(0, sizeof cores, &cores) == 0);
+    raise(SIGUSR1);
+}
+
+/* One that was told of something just before it halts dies in its halt, too. */
+static void a_halted_one_dies_whatever_came_before(void) {
+    for (int round = 0; round < 20; round++) {
+        pid_t child = traced_child(change_cores_and_halt);
+        go(PTRACE_CONT, child, 0);
+        halts_with(child, SIGUSR1);
+        CHECK(kill(child, SIGKILL) == 0);
+        ends_with(child, SIGKILL);
+    }
+    done("debuggers: deaths");
 }
 
 /* ---- steps, breakpoints, memory */
@@ -435,9 +455,9 @@ static void seized_threads_are_interrupted(void) {
         run_threads();
     }
     CHECK(ask(PTRACE_SEIZE, child, 0, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) == 0);
-    CHECK(write(word[1], "!", 1) == 1 && close(word[0]) == 0 && close(word[1]) == 0);
     FAILS(ask(PTRACE_SEIZE, child, 0, 0), EPERM);
     FAILS(ask(PTRACE_CONT, child, 0, 0), ESRCH);
+    CHECK(write(word[1], "!", 1) == 1 && close(word[0]) == 0 && close(word[1]) == 0);
     int status = -1;
     halts_with(child, event(PTRACE_EVENT_CLONE));
     pid_t thread = message_of(child);
@@ -449,7 +469,14 @@ static void seized_threads_are_interrupted(void) {
     int one = 1;
     struct iovec here = {&one, 4}, there = {(void *)&is_over, 4};
     CHECK(process_vm_writev(thread, &here, 1, &there, 1, 0) == 4);
+    sigset_t of_children;
+    CHECK(sigemptyset(&of_children) == 0 && sigaddset(&of_children, SIGCHLD) == 0);
+    CHECK(sigprocmask(SIG_BLOCK, &of_children, NULL) == 0);
     go(PTRACE_CONT, thread, 0);
+    /* Its end is told by a signal, too. */
+    siginfo_t told;
+    CHECK(sigwaitinfo(&of_children, &told) == SIGCHLD && told.si_pid == thread && told.si_code == CLD_EXITED);
+    CHECK(sigprocmask(SIG_UNBLOCK, &of_children, NULL) == 0);
     /* Its process may end before it has. */
     CHECK(waitpid(thread, &status, __WALL) == thread && (status == 0 || status == 6 << 8));
     ends_with(child, 6 << 8);
@@ -484,6 +511,42 @@ static void stops_are_told_and_listened_to(void) {
     CHECK(kill(child, SIGKILL) == 0);
     ends_with(child, SIGKILL);
     done("debuggers: stops");
+}
+
+static void trap(void) {
+    __asm__ volatile("int3");
+}
+
+/* As a debugger that has an interrupted program call a function of it, and puts all back. */
+static void an_interrupted_call_is_made_again(void) {
+    int word[2];
+    CHECK(pipe(word) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        char byte = 0;
+        long got = read(word[0], &byte, 1);
+        _exit(got == 1 ? byte : 99);
+    }
+    until_it_waits(child);
+    CHECK(ask(PTRACE_SEIZE, child, 0, PTRACE_O_EXITKILL) == 0);
+    CHECK(ask(PTRACE_INTERRUPT, child, 0, 0) == 0);
+    halts_with(child, event(PTRACE_EVENT_STOP));
+    struct user_regs_struct before = registers_of(child), other = before;
+    CHECK((long)before.rax == -512 && before.orig_rax == SYS_read);
+    other.rip = (unsigned long)trap;
+    other.rsp = (before.rsp - 512) & ~15ul;
+    other.orig_rax = -1;
+    other.rax = 0;
+    CHECK(ask(PTRACE_SETREGS, child, 0, (long)&other) == 0);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGTRAP);
+    CHECK(registers_of(child).orig_rax == -1ul);
+    CHECK(ask(PTRACE_SETREGS, child, 0, (long)&before) == 0);
+    go(PTRACE_CONT, child, 0);
+    CHECK(write(word[1], "\x21", 1) == 1 && close(word[0]) == 0 && close(word[1]) == 0);
+    ends_with(child, 0x21 << 8);
+    done("debuggers: calls within calls");
 }
 
 static void an_attached_one_is_let_go(void) {
@@ -586,12 +649,120 @@ static void another_user_is_not_looked_into(void) {
     done("debuggers: others");
 }
 
+static volatile int *shared;
+
+static void until(int step) {
+    while (*shared < step) sleep_ms(1);
+}
+
+static int may_open(pid_t process, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", process, name);
+    int file = open(path, O_RDONLY);
+    if (file < 0) return errno == EACCES ? 0 : -1;
+    char byte;
+    CHECK(read(file, &byte, 1) >= 0 && close(file) == 0);
+    return 1;
+}
+
+static long read_of(pid_t process) {
+    long value;
+    struct iovec here = {&value, 8}, there = {(void *)&cell, 8};
+    return process_vm_readv(process, &here, 1, &there, 1, 0);
+}
+
+/* A process that changed its user may hold what that user may not have, until it says that it does not. */
+static void who_changes_its_user_does_not_show_itself(void) {
+    if (getuid() != 0) return;
+    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED);
+    for (int keeps = 0; keeps <= 1; keeps++) {
+        *shared = 0;
+        pid_t victim = fork();
+        CHECK(victim >= 0);
+        if (victim == 0) {
+            CHECK(prctl(PR_SET_KEEPCAPS, keeps) == 0);
+            CHECK(setgid(1234) == 0 && setuid(1234) == 0);
+            CHECK(prctl(PR_GET_DUMPABLE) == 0);
+            *shared = 1;
+            until(2);
+            CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+            *shared = 3;
+            while (1) sleep_ms(5);
+        }
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            CHECK(setgid(1234) == 0 && setuid(1234) == 0);
+            until(1);
+            FAILS(ask(PTRACE_SEIZE, victim, 0, 0), EPERM);
+            FAILS(read_of(victim), EPERM);
+            CHECK(may_open(victim, "environ") == 0 && may_open(victim, "maps") == 0 && may_open(victim, "auxv") == 0);
+            *shared = 2;
+            until(3);
+            /* One that kept capabilities is out of reach still. */
+            CHECK(may_open(victim, "environ") == !keeps && may_open(victim, "maps") == !keeps);
+            CHECK(keeps ? read_of(victim) == -1 && errno == EPERM : read_of(victim) == 8);
+            CHECK(keeps ? ask(PTRACE_SEIZE, victim, 0, 0) == -1 : ask(PTRACE_SEIZE, victim, 0, PTRACE_O_EXITKILL) == 0);
+            _exit(0);
+        }
+        CHECK(status_of(child) == 0);
+        kill(victim, SIGKILL);
+        ends_with(victim, SIGKILL);
+    }
+    done("debuggers: changed users");
+}
+
+/* A program that may only be run is not read by a debugger; a tracer without rights keeps its tracee from gaining some. */
+static void a_program_gains_nothing_for_its_tracer(void) {
+    if (getuid() != 0) return;
+    char self[4096];
+    long length = readlink("/proc/self/exe", self, sizeof self - 1);
+    CHECK(length > 0);
+    self[length] = 0;
+    const char *copies[] = {"/tmp/debuggers-raised", "/tmp/debuggers-closed"};
+    const int modes[] = {04755, 0711};
+    for (int which = 0; which < 2; which++) {
+        char command[8400];
+        snprintf(command, sizeof command, "%s", copies[which]);
+        int from = open(self, O_RDONLY), to = open(command, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+        CHECK(from >= 0 && to >= 0);
+        static char bytes[1 << 16];
+        for (long count; (count = read(from, bytes, sizeof bytes)) > 0;) CHECK(write(to, bytes, count) == count);
+        CHECK(close(from) == 0 && close(to) == 0 && chmod(command, modes[which]) == 0);
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            CHECK(setgid(1234) == 0 && setuid(1234) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
+            pid_t tracee = fork();
+            if (tracee == 0) {
+                CHECK(ask(PTRACE_TRACEME, 0, 0, 0) == 0);
+                execl(command, command, "who", NULL);
+                _exit(98);
+            }
+            halts_with(tracee, SIGTRAP);
+            go(PTRACE_DETACH, tracee, 0);
+            int status = -1;
+            CHECK(waitpid(tracee, &status, 0) == tracee);
+            /* Its effective user is 1234 still; it does not show itself if its file may not be read. */
+            CHECK(status == (which ? 2 : 3) << 8);
+            _exit(0);
+        }
+        CHECK(status_of(child) == 0);
+        CHECK(unlink(command) == 0);
+    }
+    done("debuggers: gains");
+}
+
 int main(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "who") == 0) _exit((geteuid() == 1234) << 1 | (prctl(PR_GET_DUMPABLE) == 1));
+
     if (count > 1 && strcmp(words[1], "where") == 0) _exit(write(1, &words, sizeof words) != sizeof words);
     if (count > 1) _exit(7);
     calls_are_shown_and_changed();
     signals_are_shown_and_changed();
     a_wait_tells_of_each_halt_once();
+    a_halted_one_dies_whatever_came_before();
     code_is_changed_and_stepped_through();
     steps_end_at_calls_and_in_handlers();
     memory_is_copied();
@@ -605,6 +776,9 @@ int main(int count, char **words) {
     a_tracer_that_ends_lets_go();
     bad_requests_are_refused();
     another_user_is_not_looked_into();
+    an_interrupted_call_is_made_again();
+    who_changes_its_user_does_not_show_itself();
+    a_program_gains_nothing_for_its_tracer();
     done("debuggers");
     return 0;
 }

@@ -12,6 +12,7 @@
 //! of all threads: limits and credentials that they need are copied to atomics or to the thread.
 
 use crate::credentials::{Credentials, login::Login};
+use crate::exec::guard::ExecGuard;
 use crate::file::FileContext;
 use crate::file::open_file::OpenFile;
 use crate::file::process_file::EndWatch;
@@ -130,6 +131,8 @@ pub struct Process {
     used_at_end: TenantLock<Option<Consumption>>,
     /// PR_SET_DUMPABLE.
     pub dumpable: AtomicU8,
+    /// Keeps tracers away while it takes a new program.
+    pub(crate) exec_guard: ExecGuard,
     /// Makes it be chosen earlier or later if the tenant is out of memory, -1000 to 1000 (/proc/PID/oom_score_adj).
     pub out_of_memory_adjustment: AtomicI32,
     /// The user as whom somebody logged in (/proc/PID/loginuid).
@@ -223,6 +226,7 @@ impl Process {
             nice: AtomicI32::new(0),
             used_at_end: TenantLock::new(None),
             dumpable: AtomicU8::new(1),
+            exec_guard: ExecGuard::default(),
             out_of_memory_adjustment: AtomicI32::new(0),
             login: Login::default(),
             parent_death_signal: AtomicI32::new(0),

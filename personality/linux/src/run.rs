@@ -118,6 +118,12 @@ async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context
         let dying = death.as_mut().poll(waker);
         let polled = match life.as_mut().poll(waker) {
             Poll::Ready(()) => Poll::Ready(()),
+            // A notice came in this poll. The thread may have gone on with its program behind it, which takes the task's wake-up back, and wait for
+            // something else now: its death must find the task all the same.
+            Poll::Pending if dying.is_pending() && thread.is_deaf() => {
+                thread.begin_to_hear();
+                death.as_mut().poll(waker)
+            }
             Poll::Pending => dying,
         };
         thread.behalf.settle(thread);

@@ -236,7 +236,12 @@ impl Thread {
     /// Changes who it acts as. Called by its own task only.
     pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> T {
         let mut credentials = self.credentials.lock();
+        let before = credentials.power();
         let answer = change(&mut credentials);
+        if !credentials.power().is_within(&before) {
+            // It may hold what its user may not have (Linux, `commit_creds`).
+            self.process.dumpable.store(0, Ordering::Release);
+        }
         if self.id() == self.process.id() && !self.is_worker() {
             self.process.set_credentials(credentials.clone());
         }

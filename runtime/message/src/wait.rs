@@ -114,10 +114,15 @@ impl Future for Wait<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let queue = self.queue;
         let mut state = queue.state.lock();
-        if state.generation != self.seen {
-            drop(state);
-            return self.end(context);
+        let is_woken = state.generation != self.seen;
+        if let Some(ticket) = self.ticket.take_if(|_| is_woken) {
+            state.waiters.remove(ticket);
         }
+        if is_woken && self.may_end() {
+            return Poll::Ready(());
+        }
+        // One that is put off waits on, too: if the task does not come again for that, since it goes on with a program in this poll, the next
+        // wake-up must find it.
         let waker = context.waker().clone();
         match self.ticket {
             Some(ticket) => {
@@ -130,20 +135,20 @@ impl Future for Wait<'_> {
                 self.ticket = Some(ticket);
             }
         }
+        drop(state);
+        if is_woken {
+            self.is_put_off = true;
+            context.waker().wake_by_ref();
+        }
         Poll::Pending
     }
 }
 
 impl Wait<'_> {
-    /// The task was woken: true, unless this poll has had its turns. Then the task comes again by a message, behind others.
-    fn end(&mut self, context: &Context<'_>) -> Poll<()> {
-        self.ticket = None;
-        if !budget::take_turn_at(gyre_machine::now()) && !self.is_put_off {
-            self.is_put_off = true;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(())
+    /// Returns whether a task that was woken goes on at once: unless this poll has had its turns. Then it comes again by a message, behind
+    /// others, and goes on in any case.
+    fn may_end(&self) -> bool {
+        budget::take_turn_at(gyre_machine::now()) || self.is_put_off
     }
 }
 
@@ -175,4 +180,55 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
         second.as_mut().poll(context).map(Either::Second)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use alloc::task::Wake;
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Wakes(AtomicU32);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn one_that_is_put_off_is_found_by_the_next_wake_up() {
+        let (queue, wakes) = (WaitQueue::new(), Arc::new(Wakes::default()));
+        let waker = Waker::from(wakes.clone());
+        let mut context = Context::from_waker(&waker);
+        let count = || wakes.0.load(Ordering::Relaxed);
+        let mut wait = core::pin::pin!(queue.wait());
+        budget::begin(1);
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        queue.wake_all();
+        while budget::take_turn() {}
+        assert!(wait.as_mut().poll(&mut context).is_pending(), "there is no turn left");
+        assert_eq!(count(), 2, "its task comes again");
+        // The task goes on with its program instead, and waits for something else then.
+        queue.wake_all();
+        assert_eq!(count(), 3);
+        budget::begin(1);
+        assert!(wait.as_mut().poll(&mut context).is_ready());
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_put_off_ends_at_the_next_poll_and_leaves_nothing() {
+        let queue = WaitQueue::new();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut wait = core::pin::pin!(queue.wait());
+        queue.wake_all();
+        budget::begin(1);
+        while budget::take_turn() {}
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        assert!(wait.as_mut().poll(&mut context).is_ready(), "also without a turn");
+        assert!(queue.is_empty());
+    }
 }

@@ -151,7 +151,26 @@ impl Credentials {
     }
 }
 
+/// The part of credentials by which a process acts on others and on files.
+pub(crate) struct Power {
+    ids: [u32; 4],
+    permitted: CapabilitySet,
+}
+
+impl Power {
+    /// Returns whether nothing was gained, and the ids are as they were.
+    pub(crate) fn is_within(&self, before: &Power) -> bool {
+        self.ids == before.ids && self.permitted.is_within(before.permitted)
+    }
+}
+
 impl Credentials {
+    /// Returns its power.
+    pub(crate) fn power(&self) -> Power {
+        let ids = [self.user_effective, self.user_of_files, self.group_effective, self.group_of_files];
+        Power { ids, permitted: self.capabilities.permitted }
+    }
+
     /// Returns whether a program that runs with these must not trust its environment, since `before` started it (AT_SECURE).
     #[must_use]
     pub fn is_secure_after(&self, before: &Credentials) -> bool {

@@ -7,22 +7,27 @@
 //!   builds the stack (`stack`). All may fail.
 //! * `replace_program` then ends the other threads, which may still fail if this one is killed. From there on nothing
 //!   fails.
+//! * Meanwhile nobody begins to trace the process (`guard`). It has the new program's rights before it has its memory and
+//!   files, so that nobody with the old rights sees those.
 //! * `reset` drops the state that a program does not inherit (execve(2)): handlers, timers, the robust list.
 //!
 //! Bounds: a string has at most 128 KiB, there are at most 65,536, all together take at most a quarter of the stack's
 //! limit. The old memory is left in the name of the process, after the new program has its registers.
 
 pub mod elf;
+pub(crate) mod guard;
 mod load;
 mod script;
 mod stack;
 pub mod vdso;
 
-use crate::credentials::Identity;
+use crate::credentials::{Credentials, Identity};
+use crate::exec::guard::Executing;
 use crate::file::Executable;
 use crate::file::pace::Pace;
+use crate::file::permission::{Asker, READ};
 use crate::process::Program;
-use crate::ptrace::{access, halt};
+use crate::ptrace::{access, halt, tracees};
 use crate::run::Running;
 use crate::task::prctl::set_comm;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -126,8 +131,20 @@ struct Prepared {
     registers: Registers,
     program: Program,
     name: Vec<u8>,
+    rights: Rights,
+}
+
+/// The rights that come with a program.
+#[derive(Clone, Copy)]
+struct Rights {
     /// Set-user-id and set-group-id of the file.
     identity: Identity,
+    /// The process gave up new privileges, or a tracer without rights would get them.
+    gains_nothing: bool,
+    /// The program gains rights: it does not trust its surroundings.
+    is_secure: bool,
+    /// Its user may read the file.
+    is_readable: bool,
 }
 
 /// Replaces the program of the thread's process.
@@ -135,19 +152,20 @@ struct Prepared {
 /// # Errors
 /// Those of execve; the process is as it was then.
 pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
+    let executing = Executing::begin(thread);
     let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
     let files = thread.process().files().executed().await?;
     let former_id = thread.id();
     end_other_threads(thread).await?;
     // From here on nothing fails.
     let process = thread.process();
+    take_rights(thread, prepared.rights);
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());
     thread.set_space(prepared.space.clone());
     *process.program.lock() = core::mem::take(&mut prepared.program);
-    let gains_nothing = process.no_new_privileges.load(Ordering::Relaxed);
-    thread.change_credentials(|who| who.execute(prepared.identity, gains_nothing));
     reset(thread, &prepared);
+    drop(executing);
     process.timers.end().await;
     running.context.reset_extended();
     running.context.registers = prepared.registers;
@@ -159,6 +177,17 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     Ok(())
 }
 
+/// Gives the process the rights of its new program. It shows itself to others if nothing was gained before or now (Linux, `begin_new_exec`).
+fn take_rights(thread: &Thread, rights: Rights) {
+    let process = thread.process();
+    let was_itself = thread.with_credentials(|who| (who.user_effective, who.group_effective) == (who.user, who.group));
+    process.dumpable.store(u8::from(was_itself && rights.is_readable), Ordering::Release);
+    thread.change_credentials(|who| who.execute(rights.identity, rights.gains_nothing));
+    if rights.is_secure {
+        process.persona.secure();
+    }
+}
+
 /// Resets the state that a new program does not inherit.
 fn reset(thread: &Thread, prepared: &Prepared) {
     let process = thread.process();
@@ -167,7 +196,6 @@ fn reset(thread: &Thread, prepared: &Prepared) {
     thread.clear_at_end.store(0, Ordering::Release);
     thread.robust_list.store(0, Ordering::Release);
     thread.dispatch.clear();
-    process.dumpable.store(1, Ordering::Relaxed);
     set_comm(thread, &prepared.name);
     process.tenant().tree.lock().note_executed(process.id());
 }
@@ -189,6 +217,7 @@ async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
         return Err(Errno::EINTR);
     }
     if thread.id() != process.id() {
+        tracees::first_replaced(process);
         let mut tree = process.tenant().tree.lock();
         tree.remove_thread(thread.id());
         let former = thread.id();
@@ -206,14 +235,11 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let process = thread.process();
     let files = process.files();
     let first = files.open_executable(thread, request.directory, &request.path, request.flags).await?;
-    let identity = identity_of(thread, &first);
     let given_path = request.path.clone();
     let started = script::resolve(thread, first, request).await?;
     let flush = thread.tenant().kernel().flush();
-    let before = thread.credentials();
-    let mut credentials = before.clone();
-    credentials.execute(identity, process.no_new_privileges.load(Ordering::Relaxed));
-    let is_secure = credentials.is_secure_after(&before);
+    let (rights, credentials) = rights_of(thread, &started.file);
+    let is_secure = rights.is_secure;
     let layout = if is_secure { Layout::random() } else { process.persona.layout() };
     let limits = process.limits().of_memory(&credentials);
     let space = AddressSpace::with_layout(flush, limits, layout, process.activity())?;
@@ -241,17 +267,26 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
             auxiliary: stack.auxiliary,
         },
         name,
-        identity,
+        rights,
     })
 }
 
-/// Returns the identity by set-user-id and set-group-id bits, unless the process gave up new privileges, or a tracer without rights would get them.
-fn identity_of(thread: &Thread, file: &Executable) -> Identity {
+/// Returns the rights of a program, and the credentials with them.
+fn rights_of(thread: &Thread, file: &Executable) -> (Rights, Credentials) {
+    let no_new = thread.process().no_new_privileges.load(Ordering::Relaxed);
+    let gains_nothing = no_new || !access::may_gain_rights(thread);
+    let identity = if gains_nothing { Identity::default() } else { identity_of(file) };
+    let before = thread.credentials();
+    let mut credentials = before.clone();
+    credentials.execute(identity, gains_nothing);
+    let is_secure = credentials.is_secure_after(&before);
+    let is_readable = Asker::of(thread).check(&file.attributes, READ).is_ok();
+    (Rights { identity, gains_nothing, is_secure, is_readable }, credentials)
+}
+
+/// Returns the identity by set-user-id and set-group-id bits; those of a script do not count.
+fn identity_of(file: &Executable) -> Identity {
     let attributes = &file.attributes;
-    let gains_nothing = thread.process().no_new_privileges.load(Ordering::Relaxed);
-    if gains_nothing || !access::may_gain_rights(thread) {
-        return Identity::default();
-    }
     Identity {
         user: (attributes.mode & 0o4000 != 0).then_some(attributes.user),
         group: (attributes.mode & 0o2010 == 0o2010).then_some(attributes.group),

@@ -1,11 +1,13 @@
 //! `process_vm_readv` and `process_vm_writev`: copies between two lists of ranges, of the caller's memory and of a process that it may look into. A
 //! runtime within a process uses the calls on the process itself, because a wrong address is an error there and no fault.
 
-use crate::ptrace::access::may_look_into;
+use crate::ptrace::access::may_trace;
+use crate::task::shortage;
 use crate::user_memory::IoVector;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_address_space::AddressSpace;
 
 /// Bytes that are copied at once.
 const PIECE_BYTES: u64 = 16 << 10;
@@ -42,15 +44,17 @@ async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
         return Ok(0);
     }
     let whose = thread.tenant().tree.lock().thread(a.int(0)).ok_or(Errno::ESRCH)?;
-    if !may_look_into(thread, whose.process()) {
+    // That of the program for which the right is asked then, whatever runs there later.
+    let space = whose.space();
+    if !may_trace(thread, &whose) {
         return Err(Errno::EPERM);
     }
     let mut done = 0u64;
     while let (Some(mine), Some(other)) = (own.next(), theirs.next()) {
         let bytes = mine.bytes.min(other.bytes).min(PIECE_BYTES);
         let copied = match way {
-            Way::Read => copy_piece((&whose, other.address), (thread, mine.address), bytes).await,
-            Way::Write => copy_piece((thread, mine.address), (&whose, other.address), bytes).await,
+            Way::Read => read_piece(thread, &space, (other.address, mine.address), bytes).await,
+            Way::Write => write_piece(thread, &space, (mine.address, other.address), bytes).await,
         };
         match copied {
             Err(_) if done > 0 => break,
@@ -66,9 +70,30 @@ async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
     Ok(done)
 }
 
-async fn copy_piece(from: (&Thread, u64), to: (&Thread, u64), bytes: u64) -> Result<(), Errno> {
-    let piece = from.0.read_vec(from.1, bytes as usize).await?;
-    to.0.copy_out(to.1, &piece).await
+/// Copies from another's memory to the caller's.
+async fn read_piece(thread: &Thread, space: &AddressSpace, (from, to): (u64, u64), bytes: u64) -> Result<(), Errno> {
+    let mut piece = Vec::new();
+    piece.try_reserve_exact(bytes as usize).map_err(|_| Errno::ENOMEM)?;
+    piece.resize(bytes as usize, 0);
+    let mut done = 0;
+    while let Err(fault) =
+        space.copy_in(from.saturating_add(done as u64), piece.get_mut(done..).unwrap_or_default()).await
+    {
+        done = done.saturating_add(fault.done);
+        shortage::resolve(thread, fault.error).await?;
+    }
+    thread.copy_out(to, &piece).await
+}
+
+/// Copies from the caller's memory to another's.
+async fn write_piece(thread: &Thread, space: &AddressSpace, (from, to): (u64, u64), bytes: u64) -> Result<(), Errno> {
+    let piece = thread.read_vec(from, bytes as usize).await?;
+    let mut done = 0;
+    while let Err(fault) = space.copy_out(to.saturating_add(done as u64), piece.get(done..).unwrap_or_default()).await {
+        done = done.saturating_add(fault.done);
+        shortage::resolve(thread, fault.error).await?;
+    }
+    Ok(())
 }
 
 /// The rest of a list.

@@ -10,6 +10,7 @@
 //! Everything here may be called by any task of the tenant, and nothing waits.
 
 use super::Options;
+use super::access::Right;
 use super::halt::{Halt, Told};
 use crate::{Errno, Process, Thread};
 use alloc::sync::{Arc, Weak};
@@ -45,6 +46,7 @@ pub(crate) struct Bond {
     pub(super) way: Way,
     pub(super) options: Options,
     pub(super) go: Go,
+    pub(super) right: Right,
 }
 
 /// The part of a place under the lock.
@@ -179,7 +181,7 @@ impl Tracee {
 /// Ties a thread to a tracer.
 ///
 /// # Errors
-/// EPERM if it has a tracer, ESRCH if it has ended.
+/// EPERM if it has a tracer, ESRCH if one of both has ended.
 pub(super) fn tie(thread: &Arc<Thread>, tracer: &Arc<Process>, bond: Bond) -> Result<(), Errno> {
     let mut inner = thread.tracee.inner.lock();
     if inner.is_over || thread.process().is_ending() {
@@ -188,10 +190,9 @@ pub(super) fn tie(thread: &Arc<Thread>, tracer: &Arc<Process>, bond: Bond) -> Re
     if inner.bond.is_some() || inner.halt.is_some() {
         return Err(Errno::EPERM);
     }
+    tracer.tracees.add(thread)?;
     inner.bond = Some(bond);
     thread.tracee.is_on.store(true, Ordering::Release);
-    tracer.tracees.add(thread);
-    drop(inner);
     thread.dispatch.begin_ptrace();
     Ok(())
 }
@@ -209,10 +210,10 @@ pub(super) fn untie(thread: &Arc<Thread>, tracer: &Process, signal: i32) {
     if let Some(halt) = &mut inner.halt {
         halt.release(signal);
     }
-    drop(inner);
     tracee.take_call();
     tracee.heed_stop();
     thread.dispatch.end_ptrace();
+    drop(inner);
     tracee.released.wake_all();
     // It may have run on although its process is stopped.
     thread.notify();

@@ -8,8 +8,8 @@
 //! A request copies from and to the caller's memory outside of all locks, so the halt is looked for again before it is changed: it may have ended by
 //! the tracee's death. Numbers and structures: ptrace(2), linux/ptrace.h, sys/user.h.
 
-use super::access::may_look_into;
-use super::bond::{self, Bond, Go, Way, tie, untie};
+use super::access::{self, Right};
+use super::bond::{self, Bond, Go, Inner, Way, tie, untie};
 use super::halt::{Halt, Reason, Told};
 use super::registers::{DEBUG_REGISTERS, LEGACY_BYTES, REGISTERS_BYTES, USER_BYTES};
 use super::{Options, memory};
@@ -35,9 +35,11 @@ pub async fn ptrace(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let request = a.unsigned(0);
     match request {
         raw::PTRACE_TRACEME => trace_me(thread),
-        raw::PTRACE_ATTACH => attach(thread, a.int(1), Way::Attached, Options::empty()),
+        raw::PTRACE_ATTACH => attach(thread, a.int(1), Way::Attached, Options::empty()).await,
         raw::PTRACE_SEIZE if a.word(2) != 0 => Err(Errno::EIO),
-        raw::PTRACE_SEIZE => attach(thread, a.int(1), Way::Seized, options_of(a.word(3)).map_err(|_| Errno::EIO)?),
+        raw::PTRACE_SEIZE => {
+            attach(thread, a.int(1), Way::Seized, options_of(a.word(3)).map_err(|_| Errno::EIO)?).await
+        }
         _ => {
             let tracee = thread.process().tracees.get(a.int(1)).ok_or(Errno::ESRCH)?;
             about(thread, &tracee, a).await
@@ -51,12 +53,12 @@ async fn about(thread: &Arc<Thread>, tracee: &Arc<Thread>, a: Arguments) -> Outc
         raw::PTRACE_KILL => tracee.process().send(SignalInfo::new(number::SIGKILL, 0)).map(|()| 0),
         raw::PTRACE_INTERRUPT => interrupt(thread, tracee),
         raw::PTRACE_PEEKTEXT | raw::PTRACE_PEEKDATA => {
-            with(thread, tracee, |_| ())?;
+            may_move_memory(thread, tracee)?;
             let word = memory::peek(tracee, address).await?;
             thread.write_struct(data, &word).await.map(|()| 0)
         }
         raw::PTRACE_POKETEXT | raw::PTRACE_POKEDATA => {
-            with(thread, tracee, |_| ())?;
+            may_move_memory(thread, tracee)?;
             memory::poke(tracee, address, data).await.map(|()| 0)
         }
         raw::PTRACE_PEEKUSR => {
@@ -118,26 +120,36 @@ fn trace_me(thread: &Arc<Thread>) -> Outcome {
         let tree = thread.tenant().tree.lock();
         tree.parent_of(thread.process().id()).and_then(|parent| tree.process(parent))
     };
-    let bond = new_bond(&parent.clone().ok_or(Errno::EPERM)?, Way::Attached, Options::empty());
-    tie(thread, &parent.ok_or(Errno::EPERM)?, bond).map(|()| 0)
+    let (parent, own) = (parent.ok_or(Errno::EPERM)?, thread.credentials());
+    if !access::may_be_tracer(&parent, &own) {
+        return Err(Errno::EPERM);
+    }
+    // As on Linux: its own right counts, since it is its own wish.
+    let bond = new_bond(&parent, Way::Attached, Options::empty(), Right::of(&own));
+    tie(thread, &parent, bond).map(|()| 0)
 }
 
-fn new_bond(tracer: &Arc<Process>, way: Way, options: Options) -> Bond {
-    Bond { tracer: Arc::downgrade(tracer), way, options, go: Go::On }
+fn new_bond(tracer: &Arc<Process>, way: Way, options: Options, right: Right) -> Bond {
+    Bond { tracer: Arc::downgrade(tracer), way, options, go: Go::On, right }
 }
 
 /// `PTRACE_ATTACH` and `PTRACE_SEIZE`.
 ///
 /// # Errors
 /// ESRCH for no thread; EPERM for one of its own process, one that it may not look into, that has a tracer, or that is a cell.
-fn attach(thread: &Arc<Thread>, id: i32, way: Way, options: Options) -> Outcome {
+async fn attach(thread: &Arc<Thread>, id: i32, way: Way, options: Options) -> Outcome {
     let tracer = thread.process();
     let tracee = thread.tenant().tree.lock().thread(id).ok_or(Errno::ESRCH)?;
-    let is_own = Arc::ptr_eq(tracee.process(), tracer);
-    if is_own || !may_look_into(thread, tracee.process()) || tracee.deputy.is_on() {
+    if Arc::ptr_eq(tracee.process(), tracer) {
         return Err(Errno::EPERM);
     }
-    tie(&tracee, tracer, new_bond(tracer, way, options))?;
+    let bond = new_bond(tracer, way, options, thread.with_credentials(Right::of));
+    let tied = || match access::may_trace(thread, &tracee) && !tracee.deputy.is_on() {
+        true => tie(&tracee, tracer, bond.clone()),
+        false => Err(Errno::EPERM),
+    };
+    // The right must not change between the look and the tie.
+    tracee.process().exec_guard.once_free(tied).await?;
     if way == Way::Attached {
         let _ = tracee.send(SignalInfo::new(number::SIGSTOP, crate::signal::info::SI_USER));
     }
@@ -147,30 +159,40 @@ fn attach(thread: &Arc<Thread>, id: i32, way: Way, options: Options) -> Outcome 
     Ok(0)
 }
 
+/// Refuses a tracer that is no superuser the memory of a tracee that does not show itself: its program may not be read (Linux, `ptrace_access_vm`).
+///
+/// # Errors
+/// EIO for that; ESRCH as [`with`].
+fn may_move_memory(thread: &Thread, tracee: &Thread) -> Result<(), Errno> {
+    let right = with_bond(thread, tracee, |bond, _| bond.right)?;
+    (right == Right::All || access::shows_itself(tracee.process())).then_some(()).ok_or(Errno::EIO)
+}
+
 /// Looks at the halt of a tracee, or changes it.
 ///
 /// # Errors
 /// ESRCH if it does not stand in one that is open to requests.
 fn with<T>(thread: &Thread, tracee: &Thread, look: impl FnOnce(&mut Halt) -> T) -> Result<T, Errno> {
+    with_bond(thread, tracee, |_, halt| look(halt))
+}
+
+/// As [`with`], with the bond.
+fn with_bond<T>(thread: &Thread, tracee: &Thread, look: impl FnOnce(&mut Bond, &mut Halt) -> T) -> Result<T, Errno> {
     let mut inner = tracee.tracee.inner.lock();
-    let is_own = |bond: &Bond| core::ptr::eq(bond.tracer.as_ptr(), Arc::as_ptr(thread.process()));
-    let bond = inner.bond.as_ref().filter(|bond| is_own(bond));
-    bond.ok_or(Errno::ESRCH)?;
-    inner.halt.as_mut().filter(|halt| halt.is_open()).map(look).ok_or(Errno::ESRCH)
+    let Inner { bond, halt, .. } = &mut *inner;
+    let is_own = |bond: &&mut Bond| core::ptr::eq(bond.tracer.as_ptr(), Arc::as_ptr(thread.process()));
+    let bond = bond.as_mut().filter(is_own).ok_or(Errno::ESRCH)?;
+    let halt = halt.as_mut().filter(|halt| halt.is_open()).ok_or(Errno::ESRCH)?;
+    Ok(look(bond, halt))
 }
 
 /// Has a tracee go on with a signal, 0 for none.
 fn go(thread: &Thread, tracee: &Arc<Thread>, go: Go, signal: u64) -> Outcome {
     let signal = signal_of(signal)?;
-    with(thread, tracee, |_| ())?;
-    let mut inner = tracee.tracee.inner.lock();
-    if let Some(bond) = &mut inner.bond {
+    with_bond(thread, tracee, |bond, halt| {
         bond.go = go;
-    }
-    if let Some(halt) = &mut inner.halt {
         halt.release(signal);
-    }
-    drop(inner);
+    })?;
     tracee.tracee.released.wake_all();
     Ok(0)
 }
@@ -222,11 +244,7 @@ fn listen(thread: &Thread, tracee: &Arc<Thread>) -> Outcome {
 }
 
 fn set_options(thread: &Thread, tracee: &Thread, options: Options) -> Outcome {
-    with(thread, tracee, |_| ())?;
-    if let Some(bond) = &mut tracee.tracee.inner.lock().bond {
-        bond.options = options;
-    }
-    Ok(0)
+    with_bond(thread, tracee, |bond, _| bond.options = options).map(|()| 0)
 }
 
 fn peek_user(halt: &Halt, offset: u64) -> Result<u64, Errno> {
@@ -266,6 +284,7 @@ fn registers(halt: &mut Halt, note: u64) -> Result<Vec<u8>, Errno> {
 fn set_registers(halt: &mut Halt, note: u64, bytes: &[u8]) -> Result<(), Errno> {
     match note {
         NT_PRSTATUS => halt.image.set_words(bytes)?,
+        NT_FPREGSET => halt.image.set_legacy(bytes),
         _ => halt.image.set_extended(bytes),
     }
     Ok(())

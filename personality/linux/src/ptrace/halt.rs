@@ -143,6 +143,8 @@ pub(super) async fn halt(thread: &Arc<Thread>, running: &mut Running, reason: Re
         let bond = inner.bond.as_ref()?;
         let (word, info) = words(reason, bond.way, bond.options);
         inner.halt = Some(Halt { reason, word, info, told: Told::No, image, release: None });
+        // As on Linux: an interrupt that meets a halt has what it wants.
+        thread.tracee.take_call();
         thread.tracee.begin_halt();
     }
     tell(thread);

@@ -16,7 +16,7 @@
 //! Differences from Linux: any thread of the tracer's process may ask and wait; the parent of a tracee that ended is told at once, not after the tracer
 //! has waited. No debug registers (EINVAL), no SINGLEBLOCK and SYSEMU (EIO), no filters of seccomp.
 //!
-//! Lock order: tree, process' signals, thread's signals, tracee, tracees of a process.
+//! Lock order: the guard of new programs ([`crate::exec::guard`]), tree, process' signals, thread's signals, tracee, tracees of a process.
 //!
 //! Source: ptrace(2); Linux kernel/ptrace.c, kernel/signal.c.
 

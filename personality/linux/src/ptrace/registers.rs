@@ -21,6 +21,9 @@ pub(super) const DEBUG_REGISTERS: core::ops::Range<u64> = 848..912;
 pub(super) const LEGACY_BYTES: usize = 512;
 /// The place in that area where a debugger finds the components that are on.
 const COMPONENTS_OFFSET: usize = 464;
+/// Components in the header behind that area (XSTATE_BV).
+const X87: u8 = 1;
+const SSE: u8 = 2;
 const ORIGINAL_RAX: usize = 15;
 const RIP: usize = 16;
 const FLAGS: usize = 18;
@@ -56,20 +59,25 @@ impl Image {
 
     /// Gives the image back to the thread, which goes on with it.
     pub(super) fn apply(self, thread: &Thread, running: &mut Running) {
-        let before = running.context.registers.rax;
         running.context.registers = self.registers;
         if self.is_extended_changed {
             running.context.write_extended(&self.extended);
         }
-        match &mut running.ptraced.call {
-            Some(call) => *call = self.call,
-            // A tracer that has its tracee do something else wants no call repeated.
-            None if (self.call as i64) < 0 || self.registers.rax != before => running.interrupted = None,
-            None => {}
+        if let Some(call) = &mut running.ptraced.call {
+            *call = self.call;
         }
+        running.interrupted = self.interrupted();
         if thread.tracee.go() == super::bond::Go::Step {
             running.begin_step();
         }
+    }
+
+    /// Returns the call that is to be repeated, as the registers say it: a tracer may have its tracee do something else meanwhile, and put them back
+    /// (Linux, `arch_do_signal_or_restart`).
+    fn interrupted(&self) -> Option<(u64, Errno)> {
+        let restarts = [Errno::ERESTARTSYS, Errno::ERESTARTNOINTR, Errno::ERESTARTNOHAND, Errno::ERESTART_RESTARTBLOCK];
+        let error = restarts.into_iter().find(|error| error.negated() == self.result())?;
+        (self.call as i64 >= 0).then_some((self.call, error))
     }
 
     /// Returns all of `struct user_regs_struct`.
@@ -139,6 +147,14 @@ impl Image {
         if let (Some(to), Some(from)) = (self.extended.get_mut(..count), from.get(..count)) {
             to.copy_from_slice(from);
             self.is_extended_changed = true;
+        }
+    }
+
+    /// Changes the area that FXSAVE knows. Its two components are in use from then on, also if they were not.
+    pub(super) fn set_legacy(&mut self, from: &[u8]) {
+        self.set_extended(from.get(..LEGACY_BYTES).unwrap_or(from));
+        if let Some(components) = self.extended.get_mut(LEGACY_BYTES) {
+            *components |= X87 | SSE;
         }
     }
 

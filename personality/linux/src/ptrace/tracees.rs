@@ -18,7 +18,7 @@ use crate::signal::{SignalInfo, number};
 use crate::task::exit::code_and_status;
 use crate::task::tree::{Change, Report, Wanted, Which};
 use crate::tenant::Consumption;
-use crate::{Process, Thread};
+use crate::{Errno, Process, Thread};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -33,6 +33,8 @@ struct Lists {
     news: BTreeSet<i32>,
     /// The statuses of those that have ended, until wait has told.
     ended: BTreeMap<i32, i32>,
+    /// The tracer ends: it gets no tracees any more.
+    is_closed: bool,
 }
 
 /// The threads that a process traces. The numbers of a tenant bound it.
@@ -51,8 +53,23 @@ pub(crate) enum Found {
 
 impl Tracees {
     /// Adds a thread.
-    pub(super) fn add(&self, thread: &Arc<Thread>) {
-        self.0.lock().living.insert(thread.id(), thread.clone());
+    ///
+    /// # Errors
+    /// ESRCH if the tracer ends.
+    pub(super) fn add(&self, thread: &Arc<Thread>) -> Result<(), Errno> {
+        let mut lists = self.0.lock();
+        if lists.is_closed {
+            return Err(Errno::ESRCH);
+        }
+        lists.living.insert(thread.id(), thread.clone());
+        Ok(())
+    }
+
+    /// Takes no more, since the tracer ends; returns those that there are.
+    fn close(&self) -> Vec<Arc<Thread>> {
+        let mut lists = self.0.lock();
+        lists.is_closed = true;
+        lists.living.values().cloned().collect()
     }
 
     /// Takes a thread out that is traced no more.
@@ -66,7 +83,10 @@ impl Tracees {
 
     /// Notes that a thread has halted.
     pub(super) fn has_news(&self, id: i32) {
-        self.0.lock().news.insert(id);
+        let mut lists = self.0.lock();
+        if lists.living.contains_key(&id) {
+            lists.news.insert(id);
+        }
     }
 
     /// Notes that a thread has ended; none of its news counts any more.
@@ -87,7 +107,12 @@ impl Tracees {
     /// Gives a thread another number: it is the first of its process now.
     pub(crate) fn rename(&self, thread: &Arc<Thread>, former: i32) {
         let mut lists = self.0.lock();
-        lists.living.remove(&former);
+        if lists.living.remove(&former).is_none() {
+            return;
+        }
+        if lists.news.remove(&former) {
+            lists.news.insert(thread.id());
+        }
         lists.living.insert(thread.id(), thread.clone());
     }
 
@@ -135,11 +160,12 @@ impl Tracees {
     /// Returns the next one that may have halted, of those from a number on.
     fn next_news(&self, which: Which, from: i32) -> Option<Arc<Thread>> {
         let lists = self.0.lock();
-        let id = match which {
-            Which::One(id) => lists.news.get(&id).filter(|id| **id >= from),
-            Which::Any | Which::Group(_) => lists.news.range(from..).next(),
+        let mut ids = match which {
+            Which::One(id) => lists.news.range(id.max(from)..=id.max(from)),
+            Which::Any | Which::Group(_) => lists.news.range(from..),
         };
-        lists.living.get(id?).cloned()
+        let of_which = |id: &&i32| !matches!(which, Which::One(one) if one != **id);
+        ids.by_ref().filter(of_which).find_map(|id| lists.living.get(id).cloned())
     }
 
     fn has(&self, which: Which) -> bool {
@@ -180,8 +206,23 @@ pub(crate) fn thread_ended(thread: &Arc<Thread>) {
         return;
     }
     let status = thread.tracee.end_status().or_else(|| process.end_status()).unwrap_or(0);
+    tell_end(&tracer, id, status, thread.with_credentials(|who| who.user));
+}
+
+fn tell_end(tracer: &Process, id: i32, status: i32, user: u32) {
     tracer.tracees.note_ended(id, status);
+    let (code, status) = code_and_status(Change::Ended(status));
+    let _ = tracer.send(SignalInfo::child(code, id, user, status));
     tracer.children_changed.wake_all();
+}
+
+/// Another thread becomes the first one of its process by a new program: the tracer of the one that was it has that no more.
+pub(crate) fn first_replaced(process: &Process) {
+    let former = core::mem::take(&mut *process.tracer.lock());
+    if let Some(tracer) = former.upgrade() {
+        tracer.tracees.remove(process.id());
+        tracer.children_changed.wake_all();
+    }
 }
 
 /// Tells the tracer of a process's first thread that the process has ended, unless it is the parent, which hears of that anyway.
@@ -189,19 +230,13 @@ pub(crate) fn process_ended(process: &Process, status: i32, parent: Option<&Arc<
     let Some(tracer) = process.tracer.lock().upgrade() else { return };
     match parent.is_some_and(|parent| Arc::ptr_eq(parent, &tracer)) {
         true => tracer.tracees.remove(process.id()),
-        false => {
-            tracer.tracees.note_ended(process.id(), status);
-            let (code, status) = code_and_status(Change::Ended(status));
-            let user = process.with_credentials(|who| who.user);
-            let _ = tracer.send(SignalInfo::child(code, process.id(), user, status));
-            tracer.children_changed.wake_all();
-        }
+        false => tell_end(&tracer, process.id(), status, process.with_credentials(|who| who.user)),
     }
 }
 
 /// Lets all tracees of a process go that ends; those that are to be killed with it are. Never waits.
 pub(crate) fn tracer_ended(process: &Arc<Process>) {
-    let all = process.tracees.all();
+    let all = process.tracees.close();
     if all.len() <= TOLD_AT_ONCE {
         return all.iter().for_each(|thread| let_go(thread, process));
     }

@@ -8,6 +8,8 @@ use gyre_address_space::Layout;
 
 /// The next program has a fixed layout.
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+/// The flags of memory that a program which gains rights does not keep: READ_IMPLIES_EXEC, ADDR_NO_RANDOMIZE, ADDR_COMPAT_LAYOUT, MMAP_PAGE_ZERO.
+const CLEARED: u32 = 0x0400_0000 | ADDR_NO_RANDOMIZE | 0x0020_0000 | 0x0010_0000;
 /// The part of a persona that names a system: Linux is 0.
 const SYSTEM: u32 = 0xff;
 /// Asks, and changes nothing.
@@ -21,6 +23,11 @@ impl Persona {
     /// Takes that of a parent.
     pub(crate) fn inherit(&self, parent: &Persona) {
         self.0.store(parent.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// A program gains rights: from now on it lies where nobody chose (PER_CLEAR_ON_SETID, linux/personality.h).
+    pub(crate) fn secure(&self) {
+        self.0.fetch_and(!CLEARED, Ordering::Relaxed);
     }
 
     /// Returns the layout of the next program, if that gains no rights.

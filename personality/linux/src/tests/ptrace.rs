@@ -6,7 +6,11 @@
 
 use super::script::*;
 use crate::Process;
+use crate::credentials::Credentials;
+use crate::exec::guard::Executing;
+use crate::ptrace::access::{may_gain_rights, may_trace};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_message::direct::block_on;
 use linux_raw_sys::general as raw;
 use linux_raw_sys::ptrace as asked;
@@ -113,6 +117,54 @@ fn whoever_dies_at_any_moment_leaves_no_bond() {
         }
     }
     assert!(tied > 20, "{tied}");
+}
+
+#[test]
+fn nobody_joins_a_process_that_takes_a_program() {
+    block_on(async {
+        let (tracer, tracee) = both(0).await;
+        let first = tracee.threads.lock().first().cloned().unwrap();
+        let (one, other) = (Executing::begin(&first), Executing::begin(&first));
+        for taken in [one, other] {
+            turn(200).await;
+            assert!(is_free(&tracee) && !tracer.is_over());
+            drop(taken);
+        }
+        assert_eq!(end_of(&tracer).await, 0);
+        // It has been joined in its sleep, or its sleep was over.
+        assert!(matches!(end_of(&tracee).await, 0 | 0x4d00));
+    });
+}
+
+#[test]
+fn a_tracer_has_the_right_that_it_had_when_it_joined() {
+    block_on(async {
+        let (tracer, tracee) = both(0).await;
+        let first = tracer.threads.lock().first().cloned().unwrap();
+        let user = |who: &mut Credentials| *who = Credentials::of_user(7, 7);
+        first.change_credentials(user);
+        let own = tracee.threads.lock().first().cloned().unwrap();
+        assert!(!may_trace(&first, &own), "it is another user's");
+        own.change_credentials(user);
+        assert!(!may_trace(&first, &own), "it changed its user");
+        tracee.dumpable.store(1, Ordering::Relaxed);
+        assert!(may_trace(&first, &own));
+        own.change_credentials(|who| who.capabilities = Credentials::of_user(0, 0).capabilities);
+        tracee.dumpable.store(1, Ordering::Relaxed);
+        assert!(!may_trace(&first, &own), "it has more capabilities");
+        own.change_credentials(user);
+        tracee.dumpable.store(1, Ordering::Relaxed);
+        while is_free(&tracee) && !tracer.is_over() {
+            turn(1).await;
+        }
+        assert!(!is_free(&tracee) && !may_gain_rights(&own));
+        // More rights later are none over this one.
+        first.change_credentials(|who| *who = Credentials::of_user(0, 0));
+        assert!(!may_gain_rights(&own));
+        assert_eq!(end_of(&tracer).await, 0);
+        assert!(may_gain_rights(&own));
+        end_of(&tracee).await;
+    });
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::file::tenant_files::TenantFiles;
 use crate::file::terminal::{TerminalEnd, TerminalSide};
 use crate::file::terminal_nodes;
 use crate::file::walk::{Found, LastLink, Walked};
-use crate::ptrace::access::may_look_into;
+use crate::ptrace::access::{Look, may_look_into};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -286,6 +286,7 @@ async fn open_existing(
     if wish.is_path_only() {
         return name_only(context, found, wish);
     }
+    check_secret(thread, &found)?;
     if let Some(process) = memory_of(&found)? {
         return open_memory(thread, context, (found, process), wish);
     }
@@ -296,6 +297,17 @@ async fn open_existing(
         NodeKind::Socket | NodeKind::BlockDevice => Err(Errno::ENXIO),
         NodeKind::SymbolicLink => Err(Errno::ELOOP),
     }
+}
+
+/// Refuses a file of /proc that shows secrets of a process to those who may not look into it.
+///
+/// # Errors
+/// EACCES; ESRCH if it has gone.
+fn check_secret(thread: &Thread, found: &Found) -> Result<(), Errno> {
+    let FileSystem::Proc(proc) = found.place.system() else { return Ok(()) };
+    let Some(id) = proc.secret_of(found.place.node) else { return Ok(()) };
+    let process = thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?;
+    may_look_into(thread, &process, Look::File).then_some(()).ok_or(Errno::EACCES)
 }
 
 /// Returns the process whose memory a node of /proc is; `None` for any other node.
@@ -317,10 +329,11 @@ fn open_memory(
     wish: Wish,
 ) -> Result<Arc<OpenFile>, Errno> {
     let process = thread.tenant().tree.lock().process(process).ok_or(Errno::ESRCH)?;
-    if !may_look_into(thread, &process) {
+    let space = process.space();
+    if !may_look_into(thread, &process, Look::File) {
         return Err(Errno::EACCES);
     }
-    OpenFile::new(context.tenant(), Object::Memory(MemoryFile::new(&process.space())), wish.flags, location(found))
+    OpenFile::new(context.tenant(), Object::Memory(MemoryFile::new(&space)), wish.flags, location(found))
 }
 
 fn check_kind(found: &Attributes, wish: Wish) -> Result<(), Errno> {

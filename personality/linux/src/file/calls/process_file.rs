@@ -5,7 +5,7 @@ use crate::file::filesystem::FileSystem;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::process_file::ProcessFile;
-use crate::ptrace::access::may_look_into;
+use crate::ptrace::access::{Look, may_look_into};
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -82,9 +82,10 @@ pub fn pidfd_getfd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if target.is_ending() {
         return Err(Errno::ESRCH);
     }
-    if !may_look_into(thread, &target) {
+    let file = target.open_file(a.int(1));
+    if !may_look_into(thread, &target, Look::Call) {
         return Err(Errno::EPERM);
     }
-    let file = target.open_file(a.int(1))?;
+    let file = file?;
     answer(install(thread, file, true)?)
 }

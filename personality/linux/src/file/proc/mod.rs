@@ -331,6 +331,18 @@ impl ProcFs {
         })
     }
 
+    /// Returns the process of a file that shows how its memory looks or what it began with: for those who may look into it.
+    pub fn secret_of(&self, node: NodeId) -> Option<i32> {
+        match ProcFs::node(node).ok()? {
+            Node::Process {
+                id,
+                kind: Kind::Maps | Kind::Smaps | Kind::Rollup | Kind::Environment | Kind::Auxiliary,
+                ..
+            } => Some(self.view(id).ok()?.process),
+            _ => None,
+        }
+    }
+
     /// Contents of a file.
     ///
     /// # Errors
