@@ -129,7 +129,7 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
                 Wishes { comers, leavers, grace: GRACE, changes, ports, again, away, by: "gyre apply", reason };
             target.make(wanted.clone(), wishes)?;
         }
-        renewals.into_iter().try_for_each(|one| one.finish(&target))?;
+        images::finish(renewals, &target)?;
         if difference.has_checks {
             target.check_health(&wanted)?;
         }
@@ -204,7 +204,7 @@ fn needs_new_run(before: &Description, wanted: &Description) -> Vec<String> {
         reasons.extend((ways(old_host) != ways(host)).then(|| fixed("another way out or other `talks-to`")));
         reasons.extend((old.neighbours != tenant.neighbours).then(|| fixed("other neighbours")));
         reasons.extend((old_host.volumes != host.volumes).then(|| fixed("other volumes")));
-        reasons.extend(programs::refusal(wanted, old, tenant, host).map(fixed));
+        reasons.extend(programs::refusal((before, old, old_host), (wanted, tenant, host)).map(fixed));
         let same = Tenant {
             share: old.share,
             limits: gyre_contract::boot::Limits {

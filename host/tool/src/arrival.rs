@@ -293,10 +293,16 @@ impl Target {
     ///
     /// # Errors
     /// When it does not go, its disk cannot be written, or it does not come back. Then it stays away, and the next `gyre apply` goes on.
-    pub fn renew(&self, name: &str, grace: Duration, disk: Option<renewed::Renewed>) -> Result<Activity> {
+    pub fn renew(&self, name: &str, grace: Duration, disk: Option<renewed::Renewed>) -> Result<()> {
         let limit = Instant::now() + grace + LIMIT;
-        let is_away = |one: &Activity| one.name == name && one.state == State::Away;
-        while !self.agent.snapshot()?.activities.iter().any(is_away) {
+        loop {
+            let all = self.agent.snapshot()?.activities;
+            let own = all.into_iter().find(|one| one.name == name && !one.state.has_left());
+            match own.map(|own| own.state) {
+                Some(State::Away) => break,
+                Some(State::Failed { why }) => return Err(Failure::new(format!("tenant `{name}`: {why}"))),
+                _ => {}
+            }
             if Instant::now() > limit {
                 let help = "once its programs have ended, gyre apply goes on";
                 return Err(Failure::with_help(format!("tenant `{name}` has not gone away for its image"), help));
@@ -306,8 +312,21 @@ impl Target {
         disk.map_or(Ok(()), renewed::Renewed::put)?;
         let changes = vec![lives(name, Life::Back)];
         self.agent.change(&Together { by: "gyre apply".into(), reason: "it has its image".into(), changes })?;
-        events::add(&self.known.folder, &Event::now(Some(name), "the owner gives it another image"))?;
-        self.wait_begun(name)
+        events::add(&self.known.folder, &Event::now(Some(name), "the owner gives it another image"))
+    }
+
+    /// Waits until a tenant that comes back has begun.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn wait_well_begun(&self, name: &str) -> Result<()> {
+        match self.wait_begun(name)?.state {
+            State::Failed { why } => {
+                let help = "gyre apply --fresh gives it another one";
+                Err(Failure::with_help(format!("tenant `{name}` has its image, and does not run: {why}"), help))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn wait_gone(&self, name: &str, grace: Duration) -> Result<()> {

@@ -460,9 +460,14 @@ impl FileCache {
         self.dirty.lock().oldest(activity, file_system)
     }
 
-    /// Drops the unused clean pages of a file system that is given up; it looks at every page that there is.
-    pub fn evict_file_system(&self, file_system: u32) {
-        self.shelf.remove_all(|key, slot| key.file_system == file_system && slot.may_go());
+    /// Returns the number of parts that the cache is in.
+    pub fn parts(&self) -> usize {
+        self.shelf.parts()
+    }
+
+    /// Drops the unused clean pages of a file system that is given up, of one part; it looks at every page there.
+    pub fn evict_file_system(&self, file_system: u32, part: usize) {
+        self.shelf.remove_in(part, |key, slot| key.file_system == file_system && slot.may_go());
     }
 
     /// Drops the unused clean pages of a node; returns how many. Dirty ones stay.

@@ -392,18 +392,21 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// Removes all entries of which `which` is true; for rare events, it looks at every entry.
     pub fn remove_all(&self, mut which: impl FnMut(&K, &V) -> bool) {
-        for shard in &self.shards {
-            let mut removed = Vec::new();
-            let mut shard = shard.lock();
-            let indices: Vec<u32> = (0..shard.entries.len() as u32).collect();
-            for index in indices {
-                if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
-                    removed.extend(self.take(&mut shard, index));
-                }
+        (0..self.parts()).for_each(|part| self.remove_in(part, &mut which));
+    }
+
+    /// As [`Shelf::remove_all`], in one of its [parts](Shelf::parts).
+    pub fn remove_in(&self, part: usize, mut which: impl FnMut(&K, &V) -> bool) {
+        let Some(shard) = self.shards.get(part) else { return };
+        let mut removed = Vec::new();
+        let mut shard = shard.lock();
+        for index in 0..shard.entries.len() as u32 {
+            if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
+                removed.extend(self.take(&mut shard, index));
             }
-            drop(shard);
-            drop(removed);
         }
+        drop(shard);
+        drop(removed);
     }
 
     /// Returns the payer for entries of the current activity.

@@ -133,6 +133,8 @@ pub struct Process {
     pub dumpable: AtomicU8,
     /// Keeps tracers away while it takes a new program.
     pub(crate) exec_guard: ExecGuard,
+    /// One of its threads takes a new program, and ends the others.
+    pub(crate) is_taken_over: AtomicBool,
     /// Makes it be chosen earlier or later if the tenant is out of memory, -1000 to 1000 (/proc/PID/oom_score_adj).
     pub out_of_memory_adjustment: AtomicI32,
     /// The user as whom somebody logged in (/proc/PID/loginuid).
@@ -227,6 +229,7 @@ impl Process {
             used_at_end: TenantLock::new(None),
             dumpable: AtomicU8::new(1),
             exec_guard: ExecGuard::default(),
+            is_taken_over: AtomicBool::new(false),
             out_of_memory_adjustment: AtomicI32::new(0),
             login: Login::default(),
             parent_death_signal: AtomicI32::new(0),
@@ -367,7 +370,7 @@ impl Process {
         self.alive_threads.fetch_add(1, Ordering::AcqRel);
         self.threads.lock().push(thread.clone());
         self.traced.join(&thread);
-        if self.is_ending() {
+        if self.is_ending() || self.is_taken_over.load(Ordering::Acquire) {
             thread.kill();
         } else if thread.must_act() {
             thread.notify();

@@ -241,6 +241,8 @@ impl Thread {
         if !credentials.power().is_within(&before) {
             // It may hold what its user may not have (Linux, `commit_creds`).
             self.process.dumpable.store(0, Ordering::Release);
+            // Nor may who runs it ask for a signal to it.
+            self.process.parent_death_signal.store(0, Ordering::Relaxed);
         }
         if self.id() == self.process.id() && !self.is_worker() {
             self.process.set_credentials(credentials.clone());
@@ -333,10 +335,9 @@ impl Thread {
         self.call_task();
     }
 
-    /// Wakes the task, which leaves its program then.
+    /// Wakes the task, which leaves its program then. Whoever waits anew has seen the flag, or is woken.
     fn call_task(&self) {
-        self.is_deaf.store(true, Ordering::Release);
-        self.arrived.wake_all();
+        self.arrived.wake_all_with(|| self.is_deaf.store(true, Ordering::Release));
     }
 
     /// Notes that the task waits for the next notice. Call before it does, so that one in between counts.

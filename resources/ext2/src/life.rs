@@ -248,10 +248,13 @@ impl Ext2 {
     }
 
     /// Drops the names and nodes that it remembers, and its pages in the cache: it is unmounted, and nobody has a file open.
-    pub fn forget_all(&self) {
+    pub async fn forget_all(&self) {
         self.names.forget_all();
         self.nodes.remove_all(|_, _| true);
-        self.cache.evict_file_system(self.file_system);
+        for part in 0..self.cache.parts() {
+            self.cache.evict_file_system(self.file_system, part);
+            gyre_message::yield_now().await;
+        }
     }
 
     /// Dooms nodes without names that are still open: they end with the file system, since they could never be found

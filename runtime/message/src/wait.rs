@@ -75,7 +75,13 @@ impl WaitQueue {
 
     /// Wakes all who wait, and all who have taken [`WaitQueue::wait`] but not awaited it yet.
     pub fn wake_all(&self) {
+        self.wake_all_with(|| {});
+    }
+
+    /// As [`WaitQueue::wake_all`]; does something short before, in one step with it: whoever waits anew after that is woken by nothing of this.
+    pub fn wake_all_with(&self, first: impl FnOnce()) {
         let mut state = self.state.lock();
+        first();
         state.generation += 1;
         let waiters = core::mem::take(&mut state.waiters);
         drop(state);
@@ -115,7 +121,10 @@ impl Future for Wait<'_> {
         let queue = self.queue;
         let mut state = queue.state.lock();
         let is_woken = state.generation != self.seen;
-        if let Some(ticket) = self.ticket.take_if(|_| is_woken) {
+        // The wake-up has taken the waiter out of the queue, but for one that was put off and waits again.
+        if let Some(ticket) = self.ticket.take_if(|_| is_woken)
+            && self.is_put_off
+        {
             state.waiters.remove(ticket);
         }
         if is_woken && self.may_end() {

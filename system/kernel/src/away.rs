@@ -10,7 +10,7 @@
 
 use crate::kernel::Kernel;
 use crate::tenants::{Ended, LIVES_MAX, Running, Wish};
-use crate::{again, containment, living, starting};
+use crate::{containment, living, starting};
 use gyre_account::{ActivityId, ResourceId};
 use gyre_contract::boot::Root;
 use gyre_contract::monitor::State;
@@ -20,13 +20,15 @@ use gyre_message::Gone;
 
 /// How a tenant is that goes away.
 const GOES: &str = "its owner gives it another image";
+/// How one is that could not be written back. What the disk does is not known, so it stays ended in this run.
+const LOST: &str = "its disk could not be written back: it needs a new run";
 
-/// Begins to send a tenant away; [`State::Away`] says that its disk is its owner's. One that is away stays so.
+/// Checks whether a tenant can be sent away.
 ///
 /// # Errors
 /// EPERM for the system tenant, EINVAL for one whose root is no disk of its own, EBUSY if it starts or a failure of the kernel has ended it,
 /// ENOSPC if it has had all its lives.
-pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), Errno> {
+pub fn check(kernel: &Kernel, index: usize) -> Result<(), Errno> {
     let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
     if kernel.base.is_system(activity) {
         return Err(Errno::EPERM);
@@ -35,19 +37,34 @@ pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), 
         return Err(Errno::EINVAL);
     }
     let state = kernel.tenants.state(index);
-    if state == State::Away {
+    match kernel.tenants.running(index) {
+        _ if kernel.tenants.is_going(index) => Ok(()),
+        _ if kernel.tenants.lives(index) >= LIVES_MAX => Err(Errno::ENOSPC),
+        None if !is_bad(&state) => Err(Errno::EBUSY),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a tenant never began, since its image is bad.
+fn is_bad(state: &State) -> bool {
+    matches!(state, State::Failed { why } if why != LOST)
+}
+
+/// Begins to send a tenant away; [`State::Away`] says that its disk is its owner's. One that is away, or goes, does so still.
+///
+/// # Errors
+/// Those of [`check`].
+pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), Errno> {
+    check(kernel, index)?;
+    if kernel.tenants.is_going(index) {
         return Ok(());
     }
-    if kernel.tenants.lives(index) >= LIVES_MAX {
-        return Err(Errno::ENOSPC);
-    }
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
     let running = kernel.tenants.running(index);
-    let may_go = match running {
-        Some(running) => running.failures.end_tenant() == Ended::Now,
-        None => state.has_failed(),
-    };
-    may_go.then_some(()).ok_or(Errno::EBUSY)?;
-    kernel.tenants.keep_wish(index, if state == State::Stopped { Wish::Stopped } else { Wish::Runs });
+    if running.is_some_and(|running| running.failures.end_tenant() == Ended::Before) {
+        return Err(Errno::EBUSY);
+    }
+    kernel.tenants.keep_wish(index, wish_after(kernel.tenants.wished(index), &kernel.tenants.state(index)));
     kernel.tenants.set_state(index, State::Pausing { why: GOES.into() });
     let grace_ns = living::grace_ns(grace_ms);
     kernel.base.engine.spawn_for_on(RESIDENT, ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, move || async move {
@@ -55,10 +72,22 @@ pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), 
             Some(running) => end(kernel, index, running, grace_ns).await,
             None => containment::close(kernel, activity).await,
         };
-        let state = written.map_or(again::ENDED, |()| State::Away);
+        if written.is_err() {
+            kernel.tenants.take_kept_wish(index);
+        }
+        let state = written.map_or(State::Failed { why: LOST.into() }, |()| State::Away);
         kernel.tenants.set_state(index, state);
     });
     Ok(())
+}
+
+/// Returns the wish that stands again when a tenant comes back. A program that ended by itself is noted as stopped; it runs then.
+fn wish_after(wish: Wish, state: &State) -> Wish {
+    let ended_by_itself = matches!(state, State::Ended { .. } | State::Killed { .. } | State::Failed { .. });
+    match wish {
+        Wish::Stopped if !ended_by_itself => Wish::Stopped,
+        _ => Wish::Runs,
+    }
 }
 
 async fn end(kernel: &'static Kernel, index: usize, running: &'static Running, grace_ns: u64) -> Result<(), Gone> {

@@ -32,6 +32,7 @@ use gyre_schedulers::{Metric, Policy as Scheduler};
 pub fn check(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     match wish {
         Change::Tenant { name, .. } => check_tenant(kernel, tenant_index(kernel, name)?, wish),
+        Change::Life { name, life: Life::Away { .. } } => away::check(kernel, tenant_index(kernel, name)?),
         Change::Life { name, .. } => tenant_index(kernel, name).map(drop),
         Change::Program { name, program, .. } => living::check_program(kernel, tenant_index(kernel, name)?, program),
         Change::Group { name, share, memory_bytes, floor } => {

@@ -257,14 +257,15 @@ async fn discard(running: &'static Running) {
 /// Writes the file systems of a tenant without processes back and halts its work.
 ///
 /// # Errors
-/// [`Gone`] if one of them was not written back.
+/// [`Gone`] if one of them was not written back, or there was no memory to end its work.
 pub async fn close(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Gone> {
     let written = unmount(kernel, activity).await;
-    if kernel.base.engine.halt(activity).await.is_err() {
+    let halted = kernel.base.engine.halt(activity).await;
+    if halted.is_err() {
         log::error!(target: "contained", "work for activity {} goes on: there is no memory to end it", activity.0);
     }
     kernel.programs.tell_end_of(activity);
-    written
+    written.and(halted.map_err(|_| Gone))
 }
 
 async fn all_over(running: &'static Running) {
@@ -284,7 +285,7 @@ async fn unmount(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Go
         let (reply, call) = reply_pair::<Result<(), Gone>>();
         let work = async move {
             ending::unmount(kernel, mounted).await.map_err(|_| Gone)?;
-            mounted.server.forget_all();
+            mounted.server.forget_all().await;
             Ok(())
         };
         kernel.base.engine.spawn_for(id(Resource::Ext2), activity, keep(reply, work));

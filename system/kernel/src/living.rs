@@ -51,6 +51,10 @@ pub async fn live(kernel: &'static Kernel, index: usize, description: &'static D
         let Some(Duty { program, .. }) = tenants.duty(index, description) else { return };
         let began = gyre_x86_64::now();
         let state = one_life(kernel, index, (description, &program), running).await;
+        // One that goes, goes away or is ended by a failure as a whole is shown as that.
+        if running.failures.has_ended() || kernel.base.roll.has_left(index) {
+            return;
+        }
         if age_ms(began) >= LIFE_MS_MIN {
             pause_ns = PAUSE_NS_MIN;
         }
@@ -146,7 +150,7 @@ async fn one_life(
 /// # Errors
 /// ENOENT if the tenant has not begun, EBUSY if it is away; EALREADY if it has been so; EPERM for the system tenant.
 pub fn change(kernel: &'static Kernel, index: usize, wish: Wish, grace_ms: Option<u64>) -> Result<(), Errno> {
-    if kernel.tenants.state(index) == State::Away {
+    if kernel.tenants.is_going(index) {
         return Err(Errno::EBUSY);
     }
     let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;

@@ -86,9 +86,12 @@ pub fn add(kernel: &'static Kernel, tenant: &Tenant) -> Result<(), Errno> {
 /// Checks whether a tenant can go.
 ///
 /// # Errors
-/// ENOENT if there is none of its name, EPERM for the machine's own.
+/// ENOENT if there is none of its name, EPERM for the machine's own, EBUSY for one that goes away for another image.
 pub fn check_remove(kernel: &Kernel, name: &str) -> Result<usize, Errno> {
     let index = kernel.base.roll.find(name).ok_or(Errno::ENOENT)?;
+    if kernel.tenants.is_going(index) && kernel.tenants.state(index) != State::Away {
+        return Err(Errno::EBUSY);
+    }
     match kernel.base.roll.tenant(index).map(|tenant| tenant.kind) {
         Some(TenantKind::Customer) => Ok(index),
         _ => Err(Errno::EPERM),

@@ -172,6 +172,11 @@ impl Tenants {
         }
     }
 
+    /// Returns whether it goes away, or is away.
+    pub fn is_going(&self, index: usize) -> bool {
+        self.0.get(index).is_some_and(|slot| slot.kept_wish.lock().is_some())
+    }
+
     /// Returns what was kept, once.
     pub fn take_kept_wish(&self, index: usize) -> Option<Wish> {
         self.0.get(index)?.kept_wish.lock().take()

@@ -3,11 +3,12 @@
 //! * Its name, address, ports, share, bill and volumes stay. A disk that is shared, or is smaller than the image, needs a new run.
 //! * An image is another one if the file describes another one; with `--fresh` also if its contents are others.
 //! * What a tenant wrote to its disk is discarded only if the owner says so (`--fresh`).
-//! * The new disk is made before anybody goes. A tool that is killed behind that leaves the tenant away; the next `gyre apply` goes on, also
-//!   without `--fresh` if the old disk is lost already. A machine that ends meanwhile has a new disk made by its next run.
+//! * The new disk is made before anybody goes. A tool that is killed behind that leaves the tenant away. The next `gyre apply` goes on, also
+//!   without `--fresh` if the old disk is lost already; if it is whole, and the file is the old one, the tenant comes back with it. A machine
+//!   that ends meanwhile has a new disk made by its next run.
 
 use gyre_contract::monitor::{Snapshot, State};
-use gyre_machine_file::{Description, HostTenant, Image};
+use gyre_machine_file::{Description, HostTenant};
 
 use super::{GRACE, Item, customers};
 use crate::{
@@ -41,7 +42,18 @@ pub struct Difference {
     pub(super) items: Vec<Item>,
     /// The reasons for a new run, or for asking the owner.
     pub refusals: Vec<String>,
-    tenants: Vec<(HostTenant, State)>,
+    tenants: Vec<(HostTenant, Deed)>,
+}
+
+/// The deed for a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Deed {
+    /// It goes away, unless its disk is one of this image.
+    Renew,
+    /// It is away: it gets a disk of this image, unless it has one, and comes back.
+    Finish,
+    /// It is away, and comes back with its old disk.
+    Return,
 }
 
 /// A tenant that goes away for another image.
@@ -76,16 +88,16 @@ pub fn difference(compared: Compared, snapshot: &Snapshot) -> Difference {
         if state != State::Away && is_other.is_none() {
             continue;
         }
-        found.refusals.extend(refusal(compared, host, is_other.filter(|_| state != State::Away)));
-        let names_one = |all: &Description, host: &HostTenant| all.images.get(&host.image).is_some_and(Image::is_oci);
-        let has_none = tenant.program.as_ref().is_none_or(|program| program.argv.is_empty());
-        let loses_one = has_none && names_one(before, old) && !names_one(wanted, host);
-        found.refusals.extend(
-            loses_one.then(|| format!("  tenant {}: an image that names no program after one that did", tenant.name)),
-        );
+        found.refusals.extend(refusal(compared, host, is_other));
         let wanted = if old.image == host.image { format!("{}, made anew", host.image) } else { host.image.clone() };
         found.items.push(Item { tenant: tenant.name.clone(), key: "image", now: old.image.clone(), wanted });
-        found.tenants.push((host.clone(), state));
+        let is_whole = Record::read(&places::disk_of(compared.target.folder(), &host.name)).is_some();
+        let deed = match (state, is_other) {
+            (State::Away, None) if is_whole => Deed::Return,
+            (State::Away, _) => Deed::Finish,
+            _ => Deed::Renew,
+        };
+        found.tenants.push((host.clone(), deed));
     }
     found
 }
@@ -133,9 +145,12 @@ impl Difference {
     /// When an image cannot be made, or is larger than the disk: nothing was changed.
     pub fn make(&self, target: &Target, complete: &Description) -> Result<Vec<Renewal>> {
         let mut made = vec![];
-        for (host, state) in &self.tenants {
-            let disk = Renewed::make(target.project(), complete, target.folder(), host)?;
-            if disk.is_some() || *state == State::Away {
+        for (host, deed) in &self.tenants {
+            let disk = match deed {
+                Deed::Return => None,
+                Deed::Renew | Deed::Finish => Renewed::make(target.project(), complete, target.folder(), host)?,
+            };
+            if disk.is_some() || *deed != Deed::Renew {
                 made.push(Renewal { name: host.name.clone(), disk });
             }
         }
@@ -150,13 +165,22 @@ impl Renewal {
     }
 
     /// Waits until the tenant is away, puts its disk in place, and has it come back.
-    ///
-    /// # Errors
-    /// When one of that fails: the next `gyre apply` goes on.
-    pub fn finish(self, target: &Target) -> Result<()> {
-        if self.disk.is_some() {
-            ui::say(&format!("  --fresh: {}", kept::discards(&places::disk_of(target.folder(), &self.name))));
+    fn finish(self, target: &Target) -> Result<()> {
+        let disk = places::disk_of(target.folder(), &self.name);
+        if self.disk.is_some() && Record::read(&disk).is_some() {
+            ui::say(&format!("  --fresh: {}", kept::discards(&disk)));
         }
-        target.renew(&self.name, GRACE, self.disk).map(drop)
+        target.renew(&self.name, GRACE, self.disk)
     }
+}
+
+/// Finishes all renewals, then waits until all have begun. One that fails keeps no other one away.
+///
+/// # Errors
+/// The first: the next `gyre apply` goes on.
+pub fn finish(renewals: Vec<Renewal>, target: &Target) -> Result<()> {
+    let names: Vec<String> = renewals.iter().map(|one| one.name.clone()).collect();
+    let done: Vec<Result<()>> = renewals.into_iter().map(|one| one.finish(target)).collect();
+    done.into_iter().collect::<Result<()>>()?;
+    names.iter().try_for_each(|name| target.wait_well_begun(name))
 }

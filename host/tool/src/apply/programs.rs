@@ -64,11 +64,17 @@ pub fn changes(difference: &Difference, complete: &Description) -> Vec<Change> {
     .collect()
 }
 
-/// Says why a program cannot be put in the place of another one while the machine runs: one of both is none.
-pub fn refusal(all: &Description, old: &Tenant, tenant: &Tenant, host: &HostTenant) -> Option<&'static str> {
+/// Says why a program cannot be put in the place of another one while the machine runs: one of both is none. An OCI image names one.
+pub fn refusal(before: Described, wanted: Described) -> Option<&'static str> {
+    (names_one(before) != names_one(wanted)).then_some("a command where there was none, or none any more")
+}
+
+/// A tenant of a description.
+pub type Described<'a> = (&'a Description, &'a Tenant, &'a HostTenant);
+
+fn names_one((all, tenant, host): Described) -> bool {
     let is_oci = all.images.get(&host.image).is_some_and(gyre_machine_file::Image::is_oci);
-    let names = |one: &Tenant| one.program.as_ref().is_some_and(|program| !program.argv.is_empty());
-    (!is_oci && names(old) != names(tenant)).then_some("a command where there was none, or none any more")
+    is_oci || tenant.program.as_ref().is_some_and(|program| !program.argv.is_empty())
 }
 
 fn items(old: &Tenant, tenant: &Tenant) -> Vec<Item> {
@@ -145,8 +151,8 @@ mod tests {
     fn a_program_where_there_was_none_needs_a_new_run() {
         let [none, one] = [file(""), file("command = [\"/bin/a\"]")];
         let says = |old: &Description, all: &Description| {
-            let [(old, _), (new, host)] = [old, all].map(|all| customers(all).next().unwrap());
-            refusal(all, old, new, host)
+            let [(was, was_host), (is, is_host)] = [old, all].map(|all| customers(all).next().unwrap());
+            refusal((old, was, was_host), (all, is, is_host))
         };
         assert!(says(&none, &one).is_some() && says(&one, &none).is_some());
         assert_eq!((says(&one, &one), says(&none, &none)), (None, None));

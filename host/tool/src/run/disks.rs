@@ -10,6 +10,7 @@ use gyre_machine_file::{Description, HostTenant, Image, Instance};
 use super::{
     kept::{self, Part, Record, Wish},
     names,
+    renewed::NEXT,
 };
 use crate::{
     failure::{Context as _, Failure, Result},
@@ -115,6 +116,8 @@ impl<'a> Maker<'a> {
 
     fn disk(&mut self, tenant: &'a HostTenant) -> Result<PathBuf> {
         let disk = self.folder.join(format!("{}.ext2", tenant.name));
+        // A `gyre apply --fresh` that was killed has left it.
+        let _ = std::fs::remove_file(disk.with_extension(NEXT));
         let parts = [self.part(tenant)?];
         if !kept::stays(&disk, &parts, self.wish)? {
             self.copy(tenant, &disk)?;

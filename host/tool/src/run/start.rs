@@ -148,6 +148,8 @@ pub fn start_with_clock(
     cell::provide(project, &mut description)?;
     let folder = project.run_folder(&description.machine.name)?;
     let lock = lock(&folder, &description.machine.name)?;
+    // A command that changed the last run may still write to its disks.
+    let change = crate::arrival::lock(&folder)?;
     crate::zone::files::forget(&folder);
     let pull = if arguments.pull { Pull::Always } else { Pull::Missing };
     registry::provide(project, &mut description, pull)?;
@@ -156,6 +158,7 @@ pub fn start_with_clock(
     let disks::Disks { disks, volumes, held } = disks::disks(project, &description, &folder, Wish::of(arguments))?;
     let owned = disks.iter().filter(|disk| !places::is_disk(&disk.path));
     space::check(&owned.map(|disk| disk.path.clone()).collect::<Vec<_>>(), arguments.small_disk)?;
+    drop(change);
     up::forget(&folder);
     Instances::of(&description, &folder).write()?;
     Info::of(&description).write(&folder)?;

@@ -5,6 +5,7 @@
 
 use crate::{Process, Thread};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_message::WaitQueue;
 use gyre_object::TenantLock;
 
@@ -42,6 +43,25 @@ impl Drop for Executing {
         *count = count.saturating_sub(1);
         drop(count);
         guard.changed.wake_all();
+    }
+}
+
+/// The end of all other threads of a process by one that takes a program, until this is dropped. One thread at a time does that; a thread that is
+/// added meanwhile ends at once ([`Process::add_thread`]).
+pub(crate) struct Takeover(Arc<Process>);
+
+impl Takeover {
+    /// Begins it; nothing if another thread does it.
+    pub(crate) fn begin(thread: &Thread) -> Option<Takeover> {
+        let process = thread.process().clone();
+        let is_first = !process.is_taken_over.swap(true, Ordering::AcqRel);
+        is_first.then(|| Takeover(process))
+    }
+}
+
+impl Drop for Takeover {
+    fn drop(&mut self) {
+        self.0.is_taken_over.store(false, Ordering::Release);
     }
 }
 

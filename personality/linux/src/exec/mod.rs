@@ -22,8 +22,9 @@ mod stack;
 pub mod vdso;
 
 use crate::credentials::{Credentials, Identity};
-use crate::exec::guard::Executing;
+use crate::exec::guard::{Executing, Takeover};
 use crate::file::Executable;
+use crate::file::context::Sharing;
 use crate::file::pace::Pace;
 use crate::file::permission::{Asker, READ};
 use crate::process::Program;
@@ -154,15 +155,20 @@ struct Rights {
 pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
     let executing = Executing::begin(thread);
     let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
-    let files = thread.process().files().executed().await?;
+    let directories = if prepared.rights.is_secure { Sharing::Ends } else { Sharing::Stays };
+    let files = thread.process().files().executed(directories).await?;
     let former_id = thread.id();
     end_other_threads(thread).await?;
     // From here on nothing fails.
     let process = thread.process();
-    take_rights(thread, prepared.rights);
+    let shows_itself = take_rights(thread, prepared.rights);
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());
     thread.set_space(prepared.space.clone());
+    // Not before the former program's memory and files are gone.
+    if shows_itself {
+        process.dumpable.store(1, Ordering::Release);
+    }
     *process.program.lock() = core::mem::take(&mut prepared.program);
     reset(thread, &prepared);
     drop(executing);
@@ -177,15 +183,19 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     Ok(())
 }
 
-/// Gives the process the rights of its new program. It shows itself to others if nothing was gained before or now (Linux, `begin_new_exec`).
-fn take_rights(thread: &Thread, rights: Rights) {
+/// Gives the process the rights of its new program; returns whether it shows itself to others: if nothing was gained before or now (Linux,
+/// `begin_new_exec`). Until then it does not.
+fn take_rights(thread: &Thread, rights: Rights) -> bool {
     let process = thread.process();
     let was_itself = thread.with_credentials(|who| (who.user_effective, who.group_effective) == (who.user, who.group));
-    process.dumpable.store(u8::from(was_itself && rights.is_readable), Ordering::Release);
+    process.dumpable.store(0, Ordering::Release);
+    let before = thread.with_credentials(Credentials::power);
     thread.change_credentials(|who| who.execute(rights.identity, rights.gains_nothing));
     if rights.is_secure {
         process.persona.secure();
+        process.parent_death_signal.store(0, Ordering::Relaxed);
     }
+    was_itself && rights.is_readable && thread.with_credentials(Credentials::power).is_within(&before)
 }
 
 /// Resets the state that a new program does not inherit.
@@ -203,6 +213,11 @@ fn reset(thread: &Thread, prepared: &Prepared) {
 /// Ends all threads of the process but this one, which becomes the first.
 async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
     let process = thread.process();
+    let Some(_takeover) = Takeover::begin(thread) else {
+        // Another thread was faster, and ends this one.
+        thread.death().await;
+        return Err(Errno::EINTR);
+    };
     let others = || -> Vec<Arc<Thread>> {
         let threads = process.threads.lock();
         threads.iter().filter(|other| !Arc::ptr_eq(other, thread)).cloned().collect()

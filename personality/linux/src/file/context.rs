@@ -99,6 +99,15 @@ pub struct FileContext {
     given_up: ObjectLock<Abandoned>,
 }
 
+/// Whether root, current directory and mask of new files stay shared with other processes (CLONE_FS).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// They do.
+    Stays,
+    /// The process has its own: its program gains rights, and others must not steer it.
+    Ends,
+}
+
 impl FileContext {
     /// Returns the context of a tenant's first process: root and current directory at the tenant's root, the console as
     /// descriptors 0, 1 and 2.
@@ -156,14 +165,8 @@ impl FileContext {
         } else {
             Arc::new(self.table.copy().await)
         };
-        let directories = if clone_flags & u64::from(raw::CLONE_FS) != 0 {
-            self.directories.clone()
-        } else {
-            Arc::new(Directories {
-                state: ObjectLock::new(self.directories.state.lock().clone()),
-                mask: AtomicU32::new(self.mask()),
-            })
-        };
+        let is_shared = clone_flags & u64::from(raw::CLONE_FS) != 0;
+        let directories = self.directories_for(if is_shared { Sharing::Stays } else { Sharing::Ends });
         Ok(Arc::new(FileContext {
             tenant: self.tenant.clone(),
             table,
@@ -174,12 +177,22 @@ impl FileContext {
         }))
     }
 
-    /// Makes the context after execve: the sharing of descriptors ends, those marked close-on-exec are closed. The
+    fn directories_for(&self, sharing: Sharing) -> Arc<Directories> {
+        match sharing {
+            Sharing::Stays => self.directories.clone(),
+            Sharing::Ends => Arc::new(Directories {
+                state: ObjectLock::new(self.directories.state.lock().clone()),
+                mask: AtomicU32::new(self.mask()),
+            }),
+        }
+    }
+
+    /// Makes the context after execve: the sharing of descriptors ends, that of root, directory and mask as said; those marked close-on-exec are closed. The
     /// caller installs the answer in the process.
     ///
     /// # Errors
     /// ENOMEM.
-    pub async fn executed(self: &Arc<Self>) -> Result<Arc<FileContext>, Errno> {
+    pub async fn executed(self: &Arc<Self>, directories: Sharing) -> Result<Arc<FileContext>, Errno> {
         let table = Arc::new(self.table.copy().await);
         let (mut pace, mut at) = (Pace::new(), 0);
         while let Some((next, file)) = table.remove_for_exec(at) {
@@ -187,10 +200,11 @@ impl FileContext {
             at = next;
             pace.step().await;
         }
+        let directories = self.directories_for(directories);
         Ok(Arc::new(FileContext {
             tenant: self.tenant.clone(),
             table,
-            directories: self.directories.clone(),
+            directories,
             lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
             left: AtomicBool::new(false),
             given_up: ObjectLock::default(),

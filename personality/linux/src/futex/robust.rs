@@ -2,6 +2,7 @@
 //! (Documentation/locking/robust-futex-ABI in Linux).
 
 use super::wake_at;
+use crate::ptrace::access::may_trace;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -27,6 +28,9 @@ pub async fn get_robust_list(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => thread.clone(),
         id => thread.tenant().tree.lock().thread(id).ok_or(Errno::ESRCH)?,
     };
+    if !may_trace(thread, &target) {
+        return Err(Errno::EPERM);
+    }
     let head = target.robust_list.load(Ordering::Acquire);
     thread.write_struct(a.word(1), &head).await?;
     thread.write_struct(a.word(2), &HEAD_BYTES).await?;

@@ -46,7 +46,7 @@ async fn copy(thread: &Thread, a: Arguments, way: Way) -> Outcome {
     let whose = thread.tenant().tree.lock().thread(a.int(0)).ok_or(Errno::ESRCH)?;
     // That of the program for which the right is asked then, whatever runs there later.
     let space = whose.space();
-    if !may_trace(thread, &whose) {
+    if !may_trace(thread, &whose) || !Arc::ptr_eq(&space, &whose.space()) {
         return Err(Errno::EPERM);
     }
     let mut done = 0u64;

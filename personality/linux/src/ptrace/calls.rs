@@ -53,13 +53,15 @@ async fn about(thread: &Arc<Thread>, tracee: &Arc<Thread>, a: Arguments) -> Outc
         raw::PTRACE_KILL => tracee.process().send(SignalInfo::new(number::SIGKILL, 0)).map(|()| 0),
         raw::PTRACE_INTERRUPT => interrupt(thread, tracee),
         raw::PTRACE_PEEKTEXT | raw::PTRACE_PEEKDATA => {
+            let space = tracee.space();
             may_move_memory(thread, tracee)?;
-            let word = memory::peek(tracee, address).await?;
+            let word = memory::peek(&space, address).await?;
             thread.write_struct(data, &word).await.map(|()| 0)
         }
         raw::PTRACE_POKETEXT | raw::PTRACE_POKEDATA => {
+            let space = tracee.space();
             may_move_memory(thread, tracee)?;
-            memory::poke(tracee, address, data).await.map(|()| 0)
+            memory::poke(&space, address, data).await.map(|()| 0)
         }
         raw::PTRACE_PEEKUSR => {
             let word = with(thread, tracee, |halt| peek_user(halt, address))??;
@@ -149,7 +151,8 @@ async fn attach(thread: &Arc<Thread>, id: i32, way: Way, options: Options) -> Ou
         false => Err(Errno::EPERM),
     };
     // The right must not change between the look and the tie.
-    tracee.process().exec_guard.once_free(tied).await?;
+    let tied = thread.interruptible(tracee.process().exec_guard.once_free(tied)).await;
+    tied.map_err(|_| Errno::ERESTARTNOINTR)??;
     if way == Way::Attached {
         let _ = tracee.send(SignalInfo::new(number::SIGSTOP, crate::signal::info::SI_USER));
     }

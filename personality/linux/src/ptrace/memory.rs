@@ -1,14 +1,15 @@
 //! The memory of a tracee, word by word.
 
-use crate::{Errno, Thread};
+use crate::Errno;
+use gyre_address_space::AddressSpace;
 
 /// Returns the word at an address.
 ///
 /// # Errors
 /// EIO if it cannot be reached.
-pub(super) async fn peek(tracee: &Thread, address: u64) -> Result<u64, Errno> {
+pub(super) async fn peek(space: &AddressSpace, address: u64) -> Result<u64, Errno> {
     let mut word = [0; 8];
-    tracee.space().copy_in(address, &mut word).await.map_err(|_| Errno::EIO)?;
+    space.copy_in(address, &mut word).await.map_err(|_| Errno::EIO)?;
     Ok(u64::from_le_bytes(word))
 }
 
@@ -16,6 +17,6 @@ pub(super) async fn peek(tracee: &Thread, address: u64) -> Result<u64, Errno> {
 ///
 /// # Errors
 /// EIO if it cannot be reached.
-pub(super) async fn poke(tracee: &Thread, address: u64, word: u64) -> Result<(), Errno> {
-    tracee.space().poke(address, &word.to_le_bytes()).await.map_err(|_| Errno::EIO)
+pub(super) async fn poke(space: &AddressSpace, address: u64, word: u64) -> Result<(), Errno> {
+    space.poke(address, &word.to_le_bytes()).await.map_err(|_| Errno::EIO)
 }

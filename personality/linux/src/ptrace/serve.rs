@@ -54,6 +54,8 @@ pub(crate) async fn serve(thread: &Arc<Thread>, running: &mut Running) {
             running.context.registers.rax = wanted;
         }
     }
+    // It has not been made yet, whatever its registers say.
+    running.interrupted = None;
     if running.ptraced.call != Some(NO_CALL) {
         make(thread, running).await;
     }

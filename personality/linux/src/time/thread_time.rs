@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Looks that are made at most: a change is a few instructions long.
+/// Looks that are made at most: a change is a few instructions long, unless a host takes the core away in the middle of it.
 const LOOKS_MAX: u32 = 16;
 
 /// The time of a thread, cycles.
@@ -18,6 +18,8 @@ pub(crate) struct ThreadTime {
     begun: AtomicU64,
     /// The sum of all turns before.
     used: AtomicU64,
+    /// The most that a look has shown.
+    shown: AtomicU64,
 }
 
 impl ThreadTime {
@@ -42,20 +44,19 @@ impl ThreadTime {
         self.changes.store(changes.wrapping_add(2), Ordering::Release);
     }
 
-    /// Returns the cycles used so far, those of a turn under way too.
+    /// Returns the cycles used so far, those of a turn under way too; if a change takes long, those that were shown before.
     pub(crate) fn cycles(&self, now: impl Fn() -> u64) -> u64 {
-        let mut seen = 0;
         for _ in 0..LOOKS_MAX {
             let changes = self.changes.load(Ordering::Acquire);
             let (begun, used) = (self.begun.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
             let turn = if begun == 0 { 0 } else { now().saturating_sub(begun) };
-            seen = used.saturating_add(turn);
+            let seen = used.saturating_add(turn);
             fence(Ordering::Acquire);
             if changes & 1 == 0 && self.changes.load(Ordering::Relaxed) == changes {
-                break;
+                return self.shown.fetch_max(seen, Ordering::Relaxed).max(seen);
             }
         }
-        seen
+        self.shown.load(Ordering::Relaxed)
     }
 }
 
@@ -73,6 +74,17 @@ mod tests {
         assert_eq!(time.cycles(|| 1000), 40);
         time.begin(1000);
         assert_eq!(time.cycles(|| 1005), 45);
+    }
+
+    #[test]
+    fn a_change_that_is_broken_off_shows_the_time_before() {
+        let time = ThreadTime::default();
+        time.begin(100);
+        assert_eq!(time.cycles(|| 130), 30);
+        // As a writer leaves it whose core is taken away: the turn has ended, and is not in the sum yet.
+        time.changes.store(3, Ordering::Relaxed);
+        time.begun.store(0, Ordering::Relaxed);
+        assert_eq!(time.cycles(|| 150), 30);
     }
 
     #[test]

@@ -219,6 +219,9 @@ impl Native {
             (Some(libc::ENOSPC), Change::Add { .. }) => {
                 because(format!("all reservations with that of `{name}` are more memory than the machine has"))
             }
+            (Some(libc::EBUSY), Change::Remove { .. }) => {
+                because(format!("`{name}` goes away for another image: remove it once it is away"))
+            }
             (Some(libc::EPERM), Change::Remove { .. }) => because(format!("`{name}` is the machine's own")),
             (Some(libc::ENOENT), Change::Remove { .. }) => {
                 self.index(name).err().unwrap_or_else(|| because(format!("`{name}` has left already")))

@@ -330,7 +330,8 @@ fn open_memory(
 ) -> Result<Arc<OpenFile>, Errno> {
     let process = thread.tenant().tree.lock().process(process).ok_or(Errno::ESRCH)?;
     let space = process.space();
-    if !may_look_into(thread, &process, Look::File) {
+    // A program that takes the process over just now is another one.
+    if !may_look_into(thread, &process, Look::File) || !Arc::ptr_eq(&space, &process.space()) {
         return Err(Errno::EACCES);
     }
     OpenFile::new(context.tenant(), Object::Memory(MemoryFile::new(&space)), wish.flags, location(found))

@@ -82,8 +82,10 @@ pub fn pidfd_getfd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if target.is_ending() {
         return Err(Errno::ESRCH);
     }
-    let file = target.open_file(a.int(1));
-    if !may_look_into(thread, &target, Look::Call) {
+    let files = target.files();
+    let file = files.table().get(a.int(1));
+    // A program that takes the process over just now is another one.
+    if !may_look_into(thread, &target, Look::Call) || !Arc::ptr_eq(&files, &target.files()) {
         return Err(Errno::EPERM);
     }
     let file = file?;
