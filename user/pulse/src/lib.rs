@@ -22,6 +22,7 @@
 mod allocator;
 mod auxiliary;
 mod core;
+mod errno;
 mod error;
 mod fiber;
 mod futex;

@@ -8,7 +8,7 @@ use super::{
     tick,
     world::{Reason, World, end_world, world},
 };
-use crate::{Error, fiber::Fiber};
+use crate::{Error, errno, fiber::Fiber};
 
 #[derive(Clone, Copy)]
 pub(super) struct Own {
@@ -46,9 +46,15 @@ pub fn is_member() -> bool {
     here().is_some()
 }
 
-/// Does something of the world's, ticks masked; a tick that came meanwhile is taken after it.
+/// Does something of the world's, ticks masked; a tick that came meanwhile is taken after it. The program's `errno` stays: each wait for a turn
+/// would set it.
 fn masked(act: impl FnOnce(&'static World, &'static Fiber)) {
-    let Some((world, fiber)) = here() else { return };
+    if let Some((world, fiber)) = here() {
+        errno::keep(|| masked_in(world, fiber, act));
+    }
+}
+
+fn masked_in(world: &'static World, fiber: &'static Fiber, act: impl FnOnce(&'static World, &'static Fiber)) {
     change(|own| own.masks += 1);
     act(world, fiber);
     while OWN.get().has_tick && fiber.turn.load(Ordering::Relaxed) != 0 {
@@ -122,7 +128,7 @@ pub fn block<T>(call: impl FnOnce() -> T) -> T {
     tick::arm(0);
     masked(World::leave);
     let answer = call();
-    keep_errno(|| masked(enter));
+    masked(enter);
     answer
 }
 
@@ -138,13 +144,4 @@ pub(super) fn take_tick() {
             pass(world, fiber, Reason::Tick);
         }
     });
-}
-
-/// Has the thread's number of the last error be what it was.
-pub(super) fn keep_errno(act: impl FnOnce()) {
-    // SAFETY: the thread's own word.
-    let before = unsafe { libc::__errno_location().read() };
-    act();
-    // SAFETY: as above.
-    unsafe { libc::__errno_location().write(before) };
 }

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::member::{change, keep_errno, own, take_tick};
+use super::member::{change, own, take_tick};
+use crate::errno;
 
 /// The signal: none that a C library uses.
 pub const SIGNAL: i32 = 40;
@@ -41,12 +42,12 @@ pub(super) fn arm(period_ns: u64) {
         libc::timespec { tv_sec: (period_ns / 1_000_000_000) as i64, tv_nsec: (period_ns % 1_000_000_000) as i64 };
     let times = libc::itimerspec { it_interval: period, it_value: period };
     // SAFETY: the timer is this thread's, and the words live through the call. It cannot fail: the times are in range.
-    keep_errno(|| _ = unsafe { libc::timer_settime(own().timer, 0, &raw const times, std::ptr::null_mut()) });
+    errno::keep(|| _ = unsafe { libc::timer_settime(own().timer, 0, &raw const times, std::ptr::null_mut()) });
 }
 
 pub(super) fn delete(timer: libc::timer_t) {
     // SAFETY: the timer is this thread's, and not used any more.
-    keep_errno(|| _ = unsafe { libc::timer_delete(timer) });
+    errno::keep(|| _ = unsafe { libc::timer_delete(timer) });
 }
 
 /// Lets the signal in, whatever the thread that made this one blocked.
@@ -61,7 +62,7 @@ pub(super) fn unblock() {
 
 extern "C" fn on_signal(_signal: i32) {
     match own().masks {
-        0 => keep_errno(take_tick),
+        0 => take_tick(),
         _ => change(|own| own.has_tick = true),
     }
 }
