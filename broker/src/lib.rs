@@ -2,7 +2,8 @@
 //!
 //! * [`window`]: everything that a policy is told; [`resource`]: whatever is divided.
 //! * [`plan`]: the allocations, one owner per knob; [`reason`]: why each stands as it does.
-//! * [`policy`]: the contract; one file per policy: [`static_shares`], [`threshold`], [`pota`], [`pacora`].
+//! * [`policy`]: the contract; one file per policy: [`static_shares`], [`threshold`], [`pressure`], [`pota`],
+//!   [`pacora`].
 //!
 //! The crate is pure: it reads no clock, allocates nothing and knows no kernel. It uses floating-point numbers, so it runs in a user
 //! program and in the simulator, never in the kernel.
@@ -19,6 +20,7 @@ pub mod pacora;
 pub mod plan;
 pub mod policy;
 pub mod pota;
+pub mod pressure;
 pub mod reason;
 pub mod resource;
 pub mod static_shares;

@@ -26,6 +26,8 @@ pub enum Owner {
     StaticShares,
     /// [`crate::threshold`].
     Threshold,
+    /// [`crate::pressure`].
+    Pressure,
     /// [`crate::pota`].
     Pota,
     /// [`crate::pacora`].
@@ -34,13 +36,14 @@ pub enum Owner {
 
 impl Owner {
     /// All policies.
-    pub const ALL: [Owner; 4] = [Owner::StaticShares, Owner::Threshold, Owner::Pota, Owner::Pacora];
+    pub const ALL: [Owner; 5] = [Owner::StaticShares, Owner::Threshold, Owner::Pressure, Owner::Pota, Owner::Pacora];
 
     /// Returns the name for people and machine files.
     pub const fn name(self) -> &'static str {
         match self {
             Owner::StaticShares => "static",
             Owner::Threshold => "threshold",
+            Owner::Pressure => "pressure",
             Owner::Pota => "pota",
             Owner::Pacora => "pacora",
         }

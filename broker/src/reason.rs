@@ -92,6 +92,21 @@ pub enum Reason {
         /// Its percentile, in milliseconds.
         measured_ms: f64,
     },
+    /// Pressure: it waited for the processor for too long.
+    Pressed {
+        /// The part of the window in which it waited.
+        stalled: f64,
+    },
+    /// Pressure: it hardly waited for the processor.
+    Eased {
+        /// The part of the window in which it waited.
+        stalled: f64,
+    },
+    /// Pressure: it waited for a time between the bounds.
+    Borne {
+        /// The part of the window in which it waited.
+        stalled: f64,
+    },
     /// POTA: the controller leads the rate to its target.
     Led {
         /// Beats a second that were measured.
@@ -143,6 +158,7 @@ impl fmt::Display for Reason {
             | Reason::Waits { .. }
             | Reason::AtBound { .. }
             | Reason::Beside { .. } => self.threshold(f),
+            Reason::Pressed { .. } | Reason::Eased { .. } | Reason::Borne { .. } => self.pressure(f),
             Reason::Led { .. } | Reason::NotFitted { .. } | Reason::Optimum { .. } | Reason::NoOptimum => self.model(f),
         }
     }
@@ -181,6 +197,17 @@ impl Reason {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The sentences of the rule by pressure.
+    fn pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stalled, so) = match *self {
+            Reason::Pressed { stalled } => (stalled, "so it takes a step"),
+            Reason::Eased { stalled } => (stalled, "so it gives half a step back"),
+            Reason::Borne { stalled } => (stalled, "which is between the bounds"),
+            _ => return Ok(()),
+        };
+        write!(f, "it waited for the processor in {:.1} % of the time, {so}", stalled * 100.0)
     }
 
     /// The sentences of the policies that learn a model.

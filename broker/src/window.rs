@@ -80,6 +80,9 @@ pub struct Observation<'a> {
     pub percentile_ms: f64,
     /// The parts that it used, as the kernel counts them; 0 if nobody counts. It may be more than it held, if others left theirs.
     pub used: Parts,
+    /// The part of the window in which work of its was ready and had no core; 0 if nobody counts. Waits of several threads may be summed up, so
+    /// it may be more than 1.
+    pub stalled: f64,
     /// Single responses. They must lie at allocations that differ a little, or no response-time function can be learnt.
     pub samples: &'a [Sample],
 }

@@ -5,6 +5,7 @@ mod rig;
 use gyre_broker::pacora::Pacora;
 use gyre_broker::plan::WindowError;
 use gyre_broker::pota::Pota;
+use gyre_broker::pressure::Pressure;
 use gyre_broker::static_shares::StaticShares;
 use gyre_broker::threshold::{Bounds, Threshold};
 use gyre_broker::{Goal, Observation, Parts, Plan, Policy, Resource, ResourceSet, Sample, Tenant, TenantId, Window};
@@ -41,6 +42,7 @@ struct Told {
     beats: u64,
     percentile_ms: f64,
     used: Parts,
+    stalled: f64,
     samples: Vec<Sample>,
 }
 
@@ -54,10 +56,11 @@ prop_compose! {
         beats in prop_oneof![Just(0), 1..2000u64, any::<u64>()],
         percentile_ms in number(),
         used in parts(),
+        stalled in number(),
         samples in prop::collection::vec((parts(), number(), number(), any::<u64>()), 0..40),
     ) -> Told {
         let samples = samples.into_iter().map(|(granted, response_ms, waits_ms, beats)| Sample { granted, response_ms, waits_ms, beats }).collect();
-        Told { goal, penalty, share, limit, granted, beats, percentile_ms, used, samples }
+        Told { goal, penalty, share, limit, granted, beats, percentile_ms, used, stalled, samples }
     }
 }
 
@@ -75,6 +78,7 @@ fn tenants(told: &[Told]) -> Vec<Tenant<'_>> {
                 beats: told.beats,
                 percentile_ms: told.percentile_ms,
                 used: told.used,
+                stalled: told.stalled,
                 samples: &told.samples,
             },
         })
@@ -92,12 +96,13 @@ fn bounds() -> impl Strategy<Value = Bounds> {
     })
 }
 
-fn policies(bounds: Bounds) -> [Box<dyn Policy>; 6] {
+fn policies(bounds: Bounds) -> [Box<dyn Policy>; 7] {
     let threshold = |bounds| Threshold::new(TenantId(0), TenantId(1), Resource::Cpu, bounds);
     [
         Box::new(StaticShares),
         Box::new(threshold(bounds)),
         Box::new(threshold(Bounds::default())),
+        Box::new(Pressure),
         Box::new(Pota::new(Resource::Cpu)),
         Box::new(Pota::new(Resource::Memory)),
         Box::new(Pacora::new()),
@@ -197,6 +202,7 @@ fn beside(policy: &mut dyn Policy, at: u64, parts: &mut [Parts; 4], told: &Told,
             beats: 16,
             percentile_ms: HONEST_WORK_MS / parts[id][0],
             used: [0.15; 5],
+            stalled: 0.0,
             samples: &honest[id],
         },
     };
@@ -211,6 +217,7 @@ fn beside(policy: &mut dyn Policy, at: u64, parts: &mut [Parts; 4], told: &Told,
             beats: told.beats,
             percentile_ms: told.percentile_ms,
             used: told.used,
+            stalled: told.stalled,
             samples: &told.samples,
         },
     };

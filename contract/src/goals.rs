@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of [`Goals`].
-pub const GOALS_VERSION: u32 = 3;
+pub const GOALS_VERSION: u32 = 4;
 /// The version of [`BeatsPage`].
 pub const VERSION: u32 = 1;
 /// Counters of [`Buckets`].
@@ -211,6 +211,8 @@ pub enum BrokerPolicy {
     Static,
     /// A step between a service and the batch work beside it.
     Threshold,
+    /// Steps by the time that work waited for the processor.
+    Pressure,
     /// A controller for rates.
     Pota,
     /// One optimum over learnt functions.
@@ -219,10 +221,11 @@ pub enum BrokerPolicy {
 
 impl BrokerPolicy {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, BrokerPolicy); 5] = [
+    pub const ALL: [(&'static str, BrokerPolicy); 6] = [
         ("off", BrokerPolicy::Off),
         ("static", BrokerPolicy::Static),
         ("threshold", BrokerPolicy::Threshold),
+        ("pressure", BrokerPolicy::Pressure),
         ("pota", BrokerPolicy::Pota),
         ("pacora", BrokerPolicy::Pacora),
     ];
@@ -300,6 +303,8 @@ pub struct TenantGoal {
     pub answers: Answers,
     /// Cycles charged so far, of all its processes at all resources.
     pub cycles: u64,
+    /// Time so far in which its threads were ready and had no core, ns. Gyre adds up all threads; Linux counts the time in which some did (PSI).
+    pub stalled_ns: u64,
     /// The owner's weight at the link.
     pub link_share: u32,
     /// Its promise at the link now.

@@ -113,7 +113,7 @@ mod tests {
     const GOAL: Goal = Goal::Response { percentile: 90.0, target_ms: 100.0 };
 
     fn seen(samples: &[Sample], used: f64) -> Tenant<'_> {
-        let seen = Observation { beats: 1, used: [used; RESOURCES], percentile_ms: 0.0, samples };
+        let seen = Observation { beats: 1, used: [used; RESOURCES], percentile_ms: 0.0, stalled: 0.0, samples };
         Tenant { goal: GOAL, seen, ..Tenant::default() }
     }
 

@@ -5,14 +5,14 @@ use crate::cells_in_time;
 use crate::kernel::Kernel;
 use alloc::string::String;
 use alloc::sync::Arc;
-use gyre_account::{ActivityId, Column};
+use gyre_account::{ActivityId, Column, ResourceId};
 use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_assembly::grid::id;
 use gyre_contract::boot::{Tenant, TenantKind};
 use gyre_contract::catalogue::Resource;
 use gyre_contract::goals::{Aim, BeatsPage, GOALS_VERSION, Goals, TenantGoal, VERSION};
 use gyre_contract::native::{GOAL_NONE, GOAL_RATE, GOAL_RESPONSE};
-use gyre_engine::snapshot::Row;
+use gyre_engine::{COMPUTE, snapshot::Row};
 use gyre_linux::time::monotonic_ns;
 use gyre_linux::{Arguments, Errno, Outcome, Thread};
 use gyre_machine::PAGE_BYTES;
@@ -22,6 +22,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// The gate of frames to the network card.
 const LINK: Resource = Resource::NetworkWrite;
+/// A process' work on its own memory.
+const OWN: ResourceId = id(Resource::Process);
 /// Longest name of a page, bytes.
 const NAME_BYTES_MAX: usize = 24;
 /// The largest number of a goal.
@@ -96,6 +98,7 @@ fn all(kernel: &Kernel) -> Goals {
         at_cpu: table.at(index, Resource::Cpu).cloned(),
         pages: kernel.beats.of(activity),
         answers: kernel.network.and_then(|network| network.net.answers_of(activity)).unwrap_or_default(),
+        stalled_ns: sum(kernel, activity, stalled_ns),
         cycles: sum(kernel, activity, |row| row.columns[Column::Cycles as usize]),
         link_share: link_share(tenant),
         at_link: table.at(index, LINK).cloned(),
@@ -131,6 +134,11 @@ fn refused(kernel: &Kernel, activity: ActivityId) -> u64 {
 fn link_share(tenant: &Tenant) -> u32 {
     let at_link = tenant.entitlements.iter().find(|one| one.resource == LINK);
     at_link.and_then(|one| one.share).unwrap_or(tenant.share)
+}
+
+/// Its packets and blocks wait too; that is not the time of its threads.
+fn stalled_ns(row: &Row) -> u64 {
+    if row.resource == COMPUTE || row.resource == OWN { row.columns[Column::QueueNs as usize] } else { 0 }
 }
 
 fn link_bytes(row: &Row) -> u64 {

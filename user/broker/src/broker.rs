@@ -178,7 +178,7 @@ impl Broker {
         let length_ns = now_ns.saturating_sub(self.began_ns);
         let seats = std::mem::take(&mut self.seats);
         let divided = self.divided;
-        let tenants: Vec<Tenant<'_>> = seats.iter().map(|seat| seat.tenant(divided)).collect();
+        let tenants: Vec<Tenant<'_>> = seats.iter().map(|seat| seat.tenant(divided, length_ns)).collect();
         let window = Window { now_ns, length_ns, movable: divided, tenants: &tenants };
         self.report.windows += 1;
         self.report.at_ns = now_ns;
@@ -314,7 +314,7 @@ impl Seat {
         }
     }
 
-    fn tenant(&self, divided: ResourceSet) -> Tenant<'_> {
+    fn tenant(&self, divided: ResourceSet, length_ns: u64) -> Tenant<'_> {
         let goal = match self.aim {
             None => Goal::None,
             Some(Aim::Rate(beats)) => Goal::Rate { per_s: beats as f64 / 1e3 },
@@ -326,7 +326,8 @@ impl Seat {
         let used = divided::parts(divided, |resource| {
             divided::used(&self.measured, resource) / self.available[resource.index()].max(1.0)
         });
-        let seen = Observation { beats: self.measured.beats, percentile_ms, used, samples: &self.samples };
+        let stalled = self.measured.stalled_ns as f64 / length_ns.max(1) as f64;
+        let seen = Observation { beats: self.measured.beats, percentile_ms, used, stalled, samples: &self.samples };
         let Seat { id, share, limit, granted, .. } = *self;
         Tenant { id, goal, penalty: self.penalty, share, limit, granted, seen }
     }

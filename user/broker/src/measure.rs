@@ -40,6 +40,8 @@ pub struct Measured {
     pub sum_ns: u64,
     /// Cycles that it used.
     pub cycles: u64,
+    /// Time in which its threads were ready and had no core, ns.
+    pub stalled_ns: u64,
     /// Bytes that it sent on the link.
     pub link_bytes: u64,
     /// Connections that its overload controller refused.
@@ -62,6 +64,7 @@ impl Measured {
             Measure::Either | Measure::Tcp => of_answers(&before.answers, &after.answers),
         };
         measured.cycles = after.cycles.saturating_sub(before.cycles);
+        measured.stalled_ns = after.stalled_ns.saturating_sub(before.stalled_ns);
         measured.link_bytes = after.link_bytes.saturating_sub(before.link_bytes);
         measured.refused = after.overload_refused.saturating_sub(before.overload_refused);
         measured
@@ -72,6 +75,7 @@ impl Measured {
         self.beats = self.beats.saturating_add(next.beats);
         self.sum_ns = self.sum_ns.saturating_add(next.sum_ns);
         self.cycles = self.cycles.saturating_add(next.cycles);
+        self.stalled_ns = self.stalled_ns.saturating_add(next.stalled_ns);
         self.link_bytes = self.link_bytes.saturating_add(next.link_bytes);
         self.refused = self.refused.saturating_add(next.refused);
         self.loops = self.loops.saturating_add(next.loops);

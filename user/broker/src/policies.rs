@@ -6,6 +6,7 @@ use gyre_broker::{
     Goal, Plan, Policy, Resource, TenantId, Window,
     pacora::Pacora,
     pota::Pota,
+    pressure::Pressure,
     static_shares::StaticShares,
     threshold::{Bounds, Threshold},
 };
@@ -24,6 +25,8 @@ pub enum Hosted {
     Static(StaticShares),
     /// A pair for each tenant with a response time.
     Threshold(BTreeMap<TenantId, Pair>),
+    /// Time that work waited.
+    Pressure(Pressure),
     /// Rates.
     Pota(Box<Pota>),
     /// Everything at once.
@@ -46,6 +49,7 @@ impl Hosted {
             BrokerPolicy::Off => Hosted::Off,
             BrokerPolicy::Static => Hosted::Static(StaticShares),
             BrokerPolicy::Threshold => Hosted::Threshold(BTreeMap::new()),
+            BrokerPolicy::Pressure => Hosted::Pressure(Pressure),
             BrokerPolicy::Pota => Hosted::Pota(Box::new(Pota::new(Resource::Cpu))),
             BrokerPolicy::Pacora => Hosted::Pacora(Box::default()),
         }
@@ -60,6 +64,7 @@ impl Hosted {
                 pair(pairs, settings, window);
                 pairs.values_mut().for_each(|pair| pair.law.decide(window, plan));
             }
+            Hosted::Pressure(policy) => policy.decide(window, plan),
             Hosted::Pota(policy) => policy.decide(window, plan),
             Hosted::Pacora(policy) => policy.decide(window, plan),
         }
@@ -118,7 +123,7 @@ pub fn window_ms(settings: &Settings, policy: BrokerPolicy) -> u64 {
 fn usual_window_ms(policy: BrokerPolicy) -> u32 {
     match policy {
         BrokerPolicy::Pota => 500,
-        BrokerPolicy::Pacora | BrokerPolicy::Off | BrokerPolicy::Static => 1_000,
+        BrokerPolicy::Pacora | BrokerPolicy::Pressure | BrokerPolicy::Off | BrokerPolicy::Static => 1_000,
         BrokerPolicy::Threshold => 10_000,
     }
 }

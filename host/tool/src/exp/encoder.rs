@@ -54,7 +54,7 @@ impl Film {
     }
 }
 
-/// Runs both policies on Gyre, and fixed weights on Linux.
+/// Runs all policies on both.
 ///
 /// # Errors
 /// When a machine does not run.
@@ -67,10 +67,12 @@ fn run(rig: &Rig) -> Result<Report> {
     let led = film(Kernel::Gyre, BrokerPolicy::Pota)?;
     let linux_fixed = film(Kernel::Linux, BrokerPolicy::Static)?;
     let linux_led = film(Kernel::Linux, BrokerPolicy::Pota)?;
-    Ok(report(&[fixed, led, linux_fixed, linux_led]))
+    let by_pressure = film(Kernel::Gyre, BrokerPolicy::Pressure)?;
+    let linux_by_pressure = film(Kernel::Linux, BrokerPolicy::Pressure)?;
+    Ok(report(&[fixed, led, linux_fixed, linux_led], &[by_pressure, linux_by_pressure]))
 }
 
-fn report([fixed, led, linux_fixed, linux_led]: &[Film; 4]) -> Report {
+fn report([fixed, led, linux_fixed, linux_led]: &[Film; 4], [by_pressure, linux_by_pressure]: &[Film; 2]) -> Report {
     let mut report = EXPERIMENT.report();
     let of_static = |led: &Film, fixed: &Film| 100.0 * led.used / fixed.used.max(1e-9);
     let (part, linux_part) = (of_static(led, fixed), of_static(linux_led, linux_fixed));
@@ -90,17 +92,21 @@ fn report([fixed, led, linux_fixed, linux_led]: &[Film; 4]) -> Report {
         Figure::new("POTA: above the ideal", above, 1, "points")
             .linux(linux_above)
             .goal("<= 3", above <= ABOVE_IDEAL_MOST),
+        Figure::new("pressure: seconds with 28 frames", by_pressure.kept, 1, "%").linux(linux_by_pressure.kept),
+        Figure::new("pressure: used of a core", by_pressure.used, 1, "%").linux(linux_by_pressure.used),
     ]);
     let group = |name: &str, film: &Film| Group { name: name.into(), values: vec![film.kept, film.used, film.ideal] };
     let groups = [
         group("Gyre static", fixed),
         group("Gyre POTA", led),
+        group("Gyre pressure", by_pressure),
         group("Linux static", linux_fixed),
         group("Linux POTA", linux_led),
+        group("Linux pressure", linux_by_pressure),
     ];
     let title = "Seconds with 28 frames; used of a core; ideal";
     report.plot("encoder.svg", plot::bars(title, " %", &["kept", "used", "ideal"], &groups));
-    report.notes.push("One core, an instruction each 4 ns (-icount shift=2); 100 s of a film whose phases need 45 to 81 % of the core, beside batch work. On Linux the same broker writes cpu.weight.".into());
+    report.notes.push("One core, an instruction each 4 ns (-icount shift=2); 100 s of a film whose phases need 45 to 81 % of the core, beside batch work. On Linux the same broker writes cpu.weight. Pressure: a rule that knows the time in which work waited for a core, and no goal; on Linux that is cpu.pressure (PSI).".into());
     report
 }
 
@@ -120,7 +126,8 @@ mod tests {
     #[test]
     fn goals_are_of_the_led_film() {
         let film = |kept, used| Film { kept, used, ideal: 59.0 };
-        let met = |led| report(&[film(100.0, 90.0), led, film(100.0, 90.0), film(90.0, 80.0)]).is_met();
+        let pressure = [film(90.0, 70.0), film(90.0, 70.0)];
+        let met = |led| report(&[film(100.0, 90.0), led, film(100.0, 90.0), film(90.0, 80.0)], &pressure).is_met();
         assert!(met(film(95.0, 61.0)));
         assert!(!met(film(94.0, 61.0)) && !met(film(99.0, 62.5)) && !met(film(99.0, 64.0)));
     }

@@ -51,6 +51,17 @@ fn a_share_that_is_too_small_misses_and_the_threshold_meets() {
 }
 
 #[test]
+fn who_waits_for_its_core_gets_more_by_pressure() {
+    // 40 % of the machine is wanted: at 20 % it stalls for good.
+    for shares in [[20_000, 80_000], [80_000, 20_000]] {
+        let seen = forecast(&machine(response(300), shares), &web_and_batch(), &ask(BrokerPolicy::Pressure));
+        let web = &seen.tenants[0];
+        assert_eq!(web.is_met(), Some(true), "{shares:?}: {seen:?}");
+        assert!(seen.changes >= 1.0 && (0.35..=0.95).contains(&web.part), "{shares:?}: {seen:?}");
+    }
+}
+
+#[test]
 fn what_one_does_not_want_goes_to_the_others() {
     let goals = machine(response(300), [20_000, 80_000]);
     let alone = vec![Demand::new("web", Arrival::PerSecond(200.0), 4.0 * MS)];

@@ -106,6 +106,7 @@ impl World {
         let per_ns = self.goals.cycles_per_second as f64 / 1e9;
         for (at, given_ns) in given.into_iter().enumerate() {
             let (Some(queue), Some(tenant)) = (self.queues.get_mut(at), self.goals.tenants.get_mut(at)) else { return };
+            tenant.stalled_ns += stalled_ns(queue.wants_ns(most_ns), given_ns, most_ns) as u64;
             queue.work(begun_ns, given_ns, |ns, beats| {
                 count(tenant, ns, beats);
                 tell(at, ns, beats);
@@ -157,6 +158,11 @@ impl World {
     }
 }
 
+/// Returns the part of a tick in which work was ready and did not run, if the machine did `given_ns` of it, and could have done `most_ns` of all.
+fn stalled_ns(wanted_ns: f64, given_ns: f64, most_ns: f64) -> f64 {
+    if wanted_ns - given_ns > 1.0 { TICK_NS * (1.0 - given_ns / most_ns.max(1.0)).max(0.0) } else { 0.0 }
+}
+
 /// A tenant that has done nothing yet, with a page of heartbeats if that is what is measured.
 fn fresh(tenant: &TenantGoal) -> TenantGoal {
     let measure = tenant.goal.map_or(Measure::Either, |goal| goal.measure);
@@ -166,6 +172,7 @@ fn fresh(tenant: &TenantGoal) -> TenantGoal {
         pages: if measure == Measure::Tcp { vec![] } else { vec![page] },
         answers: Answers { sum_ns: 0, buckets: vec![0; BUCKETS] },
         cycles: 0,
+        stalled_ns: 0,
         link_bytes: 0,
         ..tenant.clone()
     }

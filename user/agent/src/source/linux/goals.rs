@@ -11,6 +11,8 @@ use gyre_contract::{
 
 /// The page in a tenant's root.
 const BEATS: &str = "beats";
+/// Pressure stall information of a group; a kernel without it says nothing (Documentation/accounting/psi.rst).
+const PRESSURE: &str = "cpu.pressure";
 
 /// Returns what the tool wrote, with the measures of now.
 ///
@@ -24,11 +26,19 @@ pub fn goals(file: &Path, groups: &Path, tenants: &Path) -> io::Result<Goals> {
         let group = groups.join(&tenant.name);
         let usage_us = super::field(&fs::read_to_string(group.join("cpu.stat"))?, "usage_usec");
         tenant.cycles = usage_us.saturating_mul(1000);
+        tenant.stalled_ns = fs::read_to_string(group.join(PRESSURE)).map_or(0, |text| stalled_ns(&text));
         let share = u32::try_from(super::number(&group.join("cpu.weight"))).ok();
         tenant.at_cpu = Some(Entitlement { share, ..Entitlement::none(Resource::Cpu) });
         tenant.pages = page(&tenants.join(&tenant.name).join(BEATS), tenant).into_iter().collect();
     }
     Ok(goals)
+}
+
+/// Reads the time in which some task of a group was ready and had no processor: `total`, microseconds.
+fn stalled_ns(text: &str) -> u64 {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "));
+    let total = some.and_then(|line| line.split_once("total=")?.1.trim().parse::<u64>().ok());
+    total.unwrap_or(0).saturating_mul(1000)
 }
 
 /// Reads a page; what is too short, or no page, is none.
@@ -62,6 +72,9 @@ mod tests {
         fs::write(&file, serde_json::to_string(&written).unwrap()).unwrap();
         fs::write(folder.join("groups/film/cpu.stat"), "usage_usec 12\n").unwrap();
         fs::write(folder.join("groups/film/cpu.weight"), "77\n").unwrap();
+        let pressure =
+            "some avg10=0.00 avg60=0.12 avg300=0.00 total=345\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        fs::write(folder.join("groups/film/cpu.pressure"), pressure).unwrap();
         let mut words = vec![1u64, 30, 0, 900, 0];
         words.resize(size_of::<BeatsPage>() / 8, 0);
         words[5] = 30;
@@ -70,6 +83,7 @@ mod tests {
         let read = || goals(&file, &folder.join("groups"), &folder.join("tenants")).unwrap().tenants.remove(0);
         let seen = read();
         assert_eq!((seen.cycles, seen.share, seen.at_cpu.unwrap().share), (12_000, 90, Some(77)));
+        assert_eq!(seen.stalled_ns, 345_000);
         let page = &seen.pages[0];
         assert_eq!((page.beats, page.sum_ns, page.buckets[0], page.buckets.len()), (30, 900, 30, BUCKETS));
         fs::write(folder.join("tenants/film/beats"), &bytes[..100]).unwrap();
