@@ -207,6 +207,47 @@ fn killing_one_leaves_the_others_trace() {
 }
 
 #[test]
+fn eight_instances_switched_on_at_times_of_their_own_do_what_each_does_alone() {
+    let play = |later: [u64; 8]| {
+        let (mut world, log) = (World::new(9), Rc::default());
+        let seeds: [u64; 8] = std::array::from_fn(|number| world.stream(number as u64));
+        let ids: Vec<InstanceId> =
+            (0..8).map(|number| world.add_later(boot(seeds[number], number, &log), later[number])).collect();
+        ids.iter().for_each(|id| world.aim(*id, all_work()));
+        while let Reached::Goal(_, stop) = world.run(u64::MAX) {
+            assert_eq!(stop, Stop::Quiet);
+        }
+        for (id, seed) in ids.iter().zip(seeds) {
+            assert_eq!(figures(world.instance(*id).unwrap()), alone(seed));
+        }
+        log.borrow().iter().map(|(_, number)| *number).collect::<Vec<_>>()
+    };
+    let (at_once, one_by_one) = (play([0; 8]), play(std::array::from_fn(|number| number as u64 * MS / 3)));
+    assert!(at_once.len() == one_by_one.len() && at_once != one_by_one, "their steps lie beside others");
+}
+
+#[test]
+fn an_instance_whose_step_fails_is_known_and_the_others_go_on() {
+    let (mut world, log) = (World::new(7), Rc::default());
+    let seeds = [world.stream(0), world.stream(1)];
+    let (kept, failing) = (world.add(boot(seeds[0], 0, &log)), world.add(boot(seeds[1], 1, &log)));
+    let instance = world.instance(failing).unwrap();
+    let engine = instance.engine();
+    instance.within(|| {
+        engine.spawn_for(resource(0), tenant(engine, 1), async {
+            sleep_ns(MS).await;
+            std::panic::resume_unwind(Box::new("on purpose"));
+        })
+    });
+    [kept, failing].iter().for_each(|id| world.aim(*id, all_work()));
+    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run(u64::MAX)));
+    assert!(ran.is_err() && world.last() == Some(failing));
+    world.rest(failing);
+    assert_eq!(world.run(u64::MAX), Reached::Goal(kept, Stop::Quiet));
+    assert_eq!(figures(world.instance(kept).unwrap()), alone(seeds[0]));
+}
+
+#[test]
 fn an_instance_without_a_goal_stands_still() {
     let (mut world, log) = (World::new(3), Rc::default());
     let (one, other) = (world.add(boot(1, 0, &log)), world.add(boot(2, 1, &log)));

@@ -1,7 +1,10 @@
 //! The runner's command line.
 
+use crate::whole::INSTANCES_MAX;
+use std::fmt;
+
 /// How to ask.
-pub const USAGE: &str = "usage: gyre-simulation [--from SEED] [--seeds COUNT] [--seed SEED] [--only stages|whole|cells] [--instances 1|2|linked] [--cores still|moving] [--rate]";
+pub const USAGE: &str = "usage: gyre-simulation [--from SEED] [--seeds COUNT] [--seed SEED] [--only stages|whole|cells] [--instances 1..8|linked] [--cores still|moving] [--rate]";
 
 /// Which of the worlds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,8 +22,8 @@ pub enum World {
 pub enum Instances {
     /// One; and two in some seeds, beside that.
     One,
-    /// Two in each seed.
-    Two,
+    /// So many in each seed, two or more.
+    Many(usize),
     /// Two in each seed, which are linked.
     Linked,
 }
@@ -32,6 +35,24 @@ pub enum Cores {
     Still,
     /// All but the first leave and come back at random moments.
     Moving,
+}
+
+/// The reason for which a command line is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It makes no sense.
+    Words,
+    /// A world cannot have so many instances.
+    Instances(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Refusal::Instances(word) = self {
+            writeln!(f, "--instances {word}: a world has 1 to {INSTANCES_MAX} instances, or two that are `linked`")?;
+        }
+        f.write_str(USAGE)
+    }
 }
 
 /// The worlds and seeds that are to be run.
@@ -54,8 +75,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads a command line; `None` if it makes no sense.
-    pub fn parse(words: impl Iterator<Item = String>) -> Option<Arguments> {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// [`Refusal`], which says what is wrong.
+    pub fn parse(words: impl Iterator<Item = String>) -> Result<Arguments, Refusal> {
         let mut arguments = Arguments {
             from: 1,
             seeds: 100,
@@ -67,19 +91,20 @@ impl Arguments {
         };
         let mut words = words;
         while let Some(word) = words.next() {
+            let mut next = || words.next().ok_or(Refusal::Words);
             match word.as_str() {
-                "--from" => arguments.from = words.next()?.parse().ok()?,
-                "--seeds" => arguments.seeds = words.next()?.parse().ok()?,
-                "--seed" => (arguments.from, arguments.seeds) = (words.next()?.parse().ok()?, 1),
-                "--only" => arguments.world = Some(world(&words.next()?)?),
-                "--instances" => arguments.instances = instances(&words.next()?)?,
-                "--cores" => arguments.cores = cores(&words.next()?)?,
+                "--from" => arguments.from = number(&next()?)?,
+                "--seeds" => arguments.seeds = number(&next()?)?,
+                "--seed" => (arguments.from, arguments.seeds) = (number(&next()?)?, 1),
+                "--only" => arguments.world = Some(world(&next()?).ok_or(Refusal::Words)?),
+                "--instances" => arguments.instances = instances(next()?)?,
+                "--cores" => arguments.cores = cores(&next()?).ok_or(Refusal::Words)?,
                 "--rate" => arguments.is_rate = true,
                 "--worker" => arguments.is_worker = true,
-                _ => return None,
+                _ => return Err(Refusal::Words),
             }
         }
-        Some(arguments)
+        Ok(arguments)
     }
 
     /// Returns true if a world is to be run.
@@ -100,10 +125,10 @@ impl Arguments {
         }
         let instances = match self.instances {
             Instances::One => None,
-            Instances::Two => Some("2"),
-            Instances::Linked => Some("linked"),
+            Instances::Many(count) => Some(count.to_string()),
+            Instances::Linked => Some("linked".into()),
         };
-        words.extend(instances.into_iter().flat_map(|count| ["--instances".into(), count.into()]));
+        words.extend(instances.into_iter().flat_map(|count| ["--instances".into(), count]));
         if self.cores == Cores::Moving {
             words.extend(["--cores".into(), "moving".into()]);
         }
@@ -112,12 +137,16 @@ impl Arguments {
     }
 }
 
-fn instances(count: &str) -> Option<Instances> {
-    match count {
-        "1" => Some(Instances::One),
-        "2" => Some(Instances::Two),
-        "linked" => Some(Instances::Linked),
-        _ => None,
+fn number(word: &str) -> Result<u64, Refusal> {
+    word.parse().map_err(|_| Refusal::Words)
+}
+
+fn instances(word: String) -> Result<Instances, Refusal> {
+    match word.parse() {
+        _ if word == "linked" => Ok(Instances::Linked),
+        Ok(1) => Ok(Instances::One),
+        Ok(count) if (2..=INSTANCES_MAX).contains(&count) => Ok(Instances::Many(count)),
+        _ => Err(Refusal::Instances(word)),
     }
 }
 
@@ -145,24 +174,37 @@ mod tests {
     #[test]
     fn a_command_line_is_read_as_it_is_written() {
         let words = |line: &str| Arguments::parse(line.split_whitespace().map(String::from));
-        let all = words("--from 7 --seeds 9 --only whole --instances 2 --cores moving --worker").unwrap();
+        let all = words("--from 7 --seeds 9 --only whole --instances 8 --cores moving --worker").unwrap();
         assert_eq!(
             all,
             Arguments {
                 from: 7,
                 seeds: 9,
                 world: Some(World::Whole),
-                instances: Instances::Two,
+                instances: Instances::Many(8),
                 cores: Cores::Moving,
                 is_rate: false,
                 is_worker: true
             }
         );
-        assert_eq!(Arguments::parse(all.words().into_iter()), Some(all));
+        assert_eq!(Arguments::parse(all.words().into_iter()), Ok(all));
         let linked = words("--instances linked --worker").unwrap();
-        assert_eq!((linked.instances, Arguments::parse(linked.words().into_iter())), (Instances::Linked, Some(linked)));
-        assert_eq!(words("--seed 5").map(|one| (one.from, one.seeds)), Some((5, 1)));
-        assert_eq!((words("--instances 3"), words("--instances")), (None, None));
-        assert_eq!((words("--seed"), words("--only rings"), words("--what")), (None, None, None));
+        assert_eq!((linked.instances, Arguments::parse(linked.words().into_iter())), (Instances::Linked, Ok(linked)));
+        assert_eq!(words("--seed 5").map(|one| (one.from, one.seeds)), Ok((5, 1)));
+        for none in ["--seed", "--only rings", "--what", "--instances"] {
+            assert_eq!(words(none), Err(Refusal::Words), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_world_has_one_to_eight_instances() {
+        let read = |count: &str| Arguments::parse(["--instances", count].map(String::from).into_iter());
+        assert_eq!(read("1").map(|one| one.instances), Ok(Instances::One));
+        for count in 2..=8 {
+            assert_eq!(read(&count.to_string()).map(|one| one.instances), Ok(Instances::Many(count)));
+        }
+        for count in ["0", "9", "-1", "two", "18446744073709551617"] {
+            assert_eq!(read(count), Err(Refusal::Instances(count.into())));
+        }
     }
 }

@@ -3,11 +3,11 @@
 //! * A parent starts a process for every [`SEEDS_PER_PROCESS`] seeds, since worlds live as long as their process. A
 //!   process that fails has printed its seed and the words that run it again.
 //! * Each seed runs a chain of stages and a whole machine; every fourth one cells too, every eighth one two machines on
-//!   one clock. With `--instances linked` it runs two linked machines instead.
+//!   one clock. With `--instances COUNT` it runs so many instead, with `--instances linked` two linked machines.
 //! * Every eighth seed runs stages and the whole machine once more with cores that leave and come back, one of 64 two
 //!   linked machines so. With `--cores moving` all seeds do, and no world is run with cores that stay.
-//! * Each world runs twice, in a thread of its own, and both outcomes must be equal. Two machines are also compared
-//!   with each alone.
+//! * Each world runs twice, in a thread of its own, and both outcomes must be equal. Several machines are compared
+//!   with each alone instead.
 //! * `tell_rate` measures a stream over a link and over loopback; it is no check.
 //!
 //! Exit code 0 says that all invariants hold.
@@ -24,6 +24,7 @@ use reached::{Reached, Sums};
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
+use whole::Hit;
 
 /// Worlds live as long as their process; so many seeds are run in one.
 const SEEDS_PER_PROCESS: u64 = 8;
@@ -31,6 +32,8 @@ const SEEDS_PER_PROCESS: u64 = 8;
 const SEEDS_FOR_ALL: u64 = 45;
 /// One seed of so many has two machines, beside its worlds with one.
 const INSTANCES_EVERY: u64 = 8;
+/// So many there.
+const INSTANCES_BESIDE: usize = 2;
 /// One seed of so many has cells, beside its other worlds.
 const CELLS_EVERY: u64 = 4;
 /// Which of the seeds with two machines: none in which tenants want the whole link.
@@ -45,9 +48,12 @@ const LINKED_EVERY: u64 = 64;
 const LINKED_AT: u64 = 5;
 
 fn main() -> ExitCode {
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
-        eprintln!("{}", arguments::USAGE);
-        return ExitCode::from(2);
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(refusal) => {
+            eprintln!("{refusal}");
+            return ExitCode::from(2);
+        }
     };
     if arguments.is_rate {
         return tell_rate();
@@ -60,20 +66,29 @@ fn main() -> ExitCode {
     }
     let Arguments { from, seeds, .. } = arguments;
     let mut sums = Sums::default();
-    let failed = (0..seeds.div_ceil(SEEDS_PER_PROCESS)).any(|part| {
-        let first = from + part * SEEDS_PER_PROCESS;
-        !spawn_worker(&arguments, first, SEEDS_PER_PROCESS.min(from + seeds - first), &mut sums)
+    let at_once = seeds_at_once(arguments.instances);
+    let failed = (0..seeds.div_ceil(at_once)).any(|part| {
+        let first = from + part * at_once;
+        !spawn_worker(&arguments, first, at_once.min(from + seeds - first), &mut sums)
     });
     if failed || !reach_all(&arguments, &sums) {
         return ExitCode::FAILURE;
     }
     let trace = match arguments.instances {
         Instances::One => "each run twice with the same trace",
-        Instances::Two => "each instance is what it is alone",
+        Instances::Many(_) => "each instance is what it is alone",
         Instances::Linked => "each run twice with the same traces",
     };
     println!("{seeds} seeds from {from} on: all invariants hold, {trace}");
     ExitCode::SUCCESS
+}
+
+/// Seeds that one process runs: fewer of those with many machines.
+fn seeds_at_once(instances: Instances) -> u64 {
+    match instances {
+        Instances::Many(count) => SEEDS_PER_PROCESS / count as u64,
+        Instances::One | Instances::Linked => SEEDS_PER_PROCESS,
+    }
 }
 
 fn spawn_worker(arguments: &Arguments, from: u64, seeds: u64, sums: &mut Sums) -> bool {
@@ -120,10 +135,14 @@ fn run_seed(arguments: &Arguments, seed: u64) -> bool {
     let may_be_whole = arguments.has(World::Whole) && whole::is_possible();
     let is_due = arguments.world == Some(World::Cells) || seed % CELLS_EVERY == 0;
     let runs_cells = is_alone && is_due && arguments.has(World::Cells) && arguments.cores == Cores::Still;
-    let runs_instances = may_be_whole && (!is_alone || seed % INSTANCES_EVERY == INSTANCES_AT);
+    let count = match arguments.instances {
+        Instances::Many(count) => Some(count),
+        _ => (seed % INSTANCES_EVERY == INSTANCES_AT).then_some(INSTANCES_BESIDE),
+    };
+    let runs_instances = count.filter(|_| may_be_whole);
     (!is_alone || run_alone(arguments, seed, arguments.cores))
         && (!runs_cells || report(seed, Cores::Still, "cells", |seed, _| whole::run_cells(seed)))
-        && (!runs_instances || report_instances(seed, arguments.cores))
+        && runs_instances.is_none_or(|count| report_instances(seed, arguments.cores, count))
 }
 
 /// Runs the stages and the whole machine of a seed; false if one fails.
@@ -142,11 +161,13 @@ fn run_moving(arguments: &Arguments, seed: u64) -> bool {
         && (!runs_linked || report(seed, Cores::Moving, LINKED, whole::run_zones))
 }
 
-/// Runs a seed with two machines, each of which is compared with a run alone, and prints what they came to; false if it fails.
-fn report_instances(seed: u64, cores: Cores) -> bool {
-    tell_failures_of(seed, cores, TWO);
-    let Some(outcome) = in_thread(seed, cores, whole::run_instances) else { return false };
-    println!("{}  {}", title(seed, cores, TWO), outcome.summary());
+/// Runs a seed with several machines, each of which is compared with a run alone, and prints what they came to; false if it fails.
+fn report_instances(seed: u64, cores: Cores, count: usize) -> bool {
+    let Some(world) = COUNTS.get(count).copied() else { return false };
+    tell_failures_of(seed, cores, world);
+    let run = move |seed, cores| whole::run_instances(seed, cores, count);
+    let Some(outcome) = in_thread(seed, cores, run) else { return false };
+    println!("{}  {}", title(seed, cores, world), outcome.summary());
     true
 }
 
@@ -172,8 +193,9 @@ fn tell_rate() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The name of a world with two machines.
-const TWO: &str = "two";
+/// The names of worlds with so many machines.
+const COUNTS: [&str; whole::INSTANCES_MAX + 1] =
+    ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"];
 
 fn tell_failures_of(seed: u64, cores: Cores, world: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
@@ -223,9 +245,10 @@ fn tell_failure(seed: u64, cores: Cores, world: &str, what: &str) {
 
 /// Returns the words that run a world of a seed again, as it was.
 fn again(seed: u64, cores: Cores, world: &str) -> String {
-    let words = match world {
-        TWO => "--instances 2".into(),
-        LINKED => "--instances linked".into(),
+    let count = COUNTS.iter().position(|name| *name == world);
+    let words = match (world, count) {
+        (_, Some(count)) => format!("--instances {count}"),
+        (LINKED, _) => "--instances linked".into(),
         _ => format!("--only {world}"),
     };
     let moving = if cores == Cores::Moving { " --cores moving" } else { "" };
@@ -288,9 +311,15 @@ impl Summary for whole::CellsOutcome {
 
 impl Summary for whole::InstancesOutcome {
     fn summary(&self) -> String {
-        let whole::InstancesOutcome { traces, steps, killed_ns } = self;
-        let end = killed_ns.map_or(String::new(), |at| format!(", the second one killed at {} us", at / 1000));
-        format!("trace {:016x} {:016x}  {steps:>7} turns, as alone{end}", traces[0], traces[1])
+        let whole::InstancesOutcome { traces, steps, hit, failed } = self;
+        let traces: Vec<String> = traces.iter().map(|trace| format!("{trace:016x}")).collect();
+        let end = match (hit, failed) {
+            (Hit::Nobody, _) => String::new(),
+            (Hit::Killed { number, at_ns }, _) => format!(", instance {number} killed at {} us", at_ns / 1000),
+            (Hit::Failed { number }, Some(end)) => format!(", instance {number} failed: end of the {end:?}"),
+            (Hit::Failed { number }, None) => format!(", instance {number} never came to fail"),
+        };
+        format!("trace {}  {steps:>7} turns, as alone{}", traces.join(" "), end.to_lowercase())
     }
 }
 
@@ -308,7 +337,11 @@ impl Summary for whole::ZonesOutcome {
 }
 
 /// Runs a machine of its own in a thread.
-fn in_thread<T: Send + 'static>(seed: u64, cores: Cores, run: fn(u64, Cores) -> T) -> Option<T> {
+fn in_thread<T: Send + 'static>(
+    seed: u64,
+    cores: Cores,
+    run: impl FnOnce(u64, Cores) -> T + Send + 'static,
+) -> Option<T> {
     std::thread::spawn(move || run(seed, cores)).join().ok()
 }
 
@@ -326,7 +359,8 @@ mod tests {
                 assert_eq!((words.from, words.seeds, words.cores), (22, 1, cores));
                 assert_eq!((words.world, words.instances), (Some(world), Instances::One));
             }
-            for (name, instances) in [(TWO, Instances::Two), (LINKED, Instances::Linked)] {
+            let counts = (2..COUNTS.len()).map(|count| (COUNTS[count], Instances::Many(count)));
+            for (name, instances) in counts.chain([(LINKED, Instances::Linked)]) {
                 let words = read(again(22, cores, name));
                 assert_eq!((words.cores, words.world, words.instances), (cores, None, instances));
             }

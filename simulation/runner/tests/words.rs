@@ -10,11 +10,21 @@ fn run(words: &[&str]) -> Output {
 
 #[test]
 fn words_that_make_no_sense_get_the_usage_and_run_nothing() {
-    for words in [&["--seeds"][..], &["--from", "first"], &["--only", "nothing"], &["--instances", "3"], &["seed"]] {
+    for words in [&["--seeds"][..], &["--from", "first"], &["--only", "nothing"], &["--instances"], &["seed"]] {
         let done = run(words);
         assert_eq!(done.status.code(), Some(2), "{words:?}");
         assert!(String::from_utf8_lossy(&done.stderr).starts_with("usage: gyre-simulation"), "{words:?}");
         assert!(done.stdout.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn instances_that_a_world_cannot_have_are_refused_with_the_numbers_that_it_can() {
+    for count in ["0", "9", "many"] {
+        let done = run(&["--seed", "12", "--instances", count]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!((done.status.code(), done.stdout.is_empty()), (Some(2), true), "{said}");
+        assert!(said.starts_with(&format!("--instances {count}: a world has 1 to 8 instances")), "{said}");
     }
 }
 

@@ -1,10 +1,14 @@
 //! Several instances on one virtual clock.
 //!
 //! The world lets the instance whose next step is the earliest take it, and draws nothing itself: so the order is time's alone, and what
-//! one instance does is no function of the others. Each instance draws from its own stream of the world's seed.
+//! one instance does is no function of the others. Each instance draws from its own stream of the world's seed. An instance may be switched
+//! on later than others: then other steps of theirs lie beside its own, and each still does what it does alone.
 //!
 //! Protocol of use: [`World::add`] an instance, [`World::aim`] at what it is to run for, [`World::run`] until one of them has come to its
 //! goal, work as that instance, aim again. An instance without a goal stands still. [`World::kill`] ends one at any moment.
+//!
+//! A panic in a step goes on to the caller of [`World::run`]. [`World::last`] says whose step it was; if [`World::rest`] lets that one stand
+//! still, the others can go on.
 
 use super::{Goal, Instance, Stop};
 use crate::simulate::instance::Next;
@@ -33,6 +37,8 @@ pub enum Reached {
 struct Player {
     instance: Instance,
     goal: Option<Goal<'static>>,
+    /// How much later than the world it was switched on, ns: its clock is so much behind.
+    later_ns: u64,
     /// Its next step, as far as it is known.
     next: Option<Next>,
 }
@@ -42,6 +48,7 @@ pub struct World {
     seed: u64,
     now_ns: u64,
     players: Vec<Option<Player>>,
+    last: Option<InstanceId>,
     reached: Reach,
 }
 
@@ -63,7 +70,7 @@ impl Reach {
 impl World {
     /// Makes a world without instances.
     pub fn new(seed: u64) -> World {
-        World { seed, now_ns: 0, players: Vec::new(), reached: Reach::default() }
+        World { seed, now_ns: 0, players: Vec::new(), last: None, reached: Reach::default() }
     }
 
     /// Returns what tells this world that instances reach each other. Without that their next steps would be looked up too early.
@@ -78,7 +85,12 @@ impl World {
 
     /// Puts an instance into the world.
     pub fn add(&mut self, instance: Instance) -> InstanceId {
-        self.players.push(Some(Player { instance, goal: None, next: None }));
+        self.add_later(instance, 0)
+    }
+
+    /// Puts an instance into the world that is switched on so much later than the world.
+    pub fn add_later(&mut self, instance: Instance, later_ns: u64) -> InstanceId {
+        self.players.push(Some(Player { instance, goal: None, later_ns, next: None }));
         InstanceId(self.players.len() - 1)
     }
 
@@ -104,6 +116,18 @@ impl World {
         }
     }
 
+    /// Takes an instance's goal away: it stands still.
+    pub fn rest(&mut self, id: InstanceId) {
+        if let Some(Some(player)) = self.players.get_mut(id.0) {
+            (player.goal, player.next) = (None, None);
+        }
+    }
+
+    /// Returns the instance that had the last step; `None` before the first one.
+    pub fn last(&self) -> Option<InstanceId> {
+        self.last
+    }
+
     /// Lets time pass until an instance has come to its goal, at most until `until_ns`.
     pub fn run(&mut self, until_ns: u64) -> Reached {
         self.players.iter_mut().flatten().for_each(|player| player.next = None);
@@ -126,6 +150,7 @@ impl World {
                 return Reached::Time;
             }
             self.now_ns = self.now_ns.max(at);
+            self.last = Some(InstanceId(index));
             if let Some(Some(player)) = self.players.get_mut(index) {
                 player.step();
             }
@@ -145,15 +170,15 @@ impl World {
 }
 
 impl Player {
-    /// When its next step is, or why there is none; `None` for one without a goal.
+    /// When its next step is in the world, or why there is none; `None` for one without a goal.
     fn look(&mut self) -> Option<Result<u64, Stop>> {
         if let Some(next) = &self.next {
-            return Some(Ok(next.at));
+            return Some(Ok(next.at.saturating_add(self.later_ns)));
         }
         let goal = self.goal.as_mut()?;
         self.instance.select();
         Some(match self.instance.next(goal) {
-            Ok(next) => Ok(self.next.insert(next).at),
+            Ok(next) => Ok(self.next.insert(next).at.saturating_add(self.later_ns)),
             Err(stop) => {
                 self.goal = None;
                 Err(stop)

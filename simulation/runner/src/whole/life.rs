@@ -28,6 +28,7 @@ use gyre_account::{ActivityId, ResourceId};
 use gyre_contract::catalogue::Resource;
 use gyre_engine::simulate::{self, Goal, Instance, InstanceId, Moves, Outside, Stop, World};
 use gyre_message::{sleep_ns, within};
+use gyre_object::promise::{Note, note_promise};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -105,23 +106,32 @@ pub struct Life {
 /// If a check fails; the message says which.
 pub fn live(plan: Plan, image: Vec<u8>, memory: Memory) -> End {
     let mut world = World::new(plan.seed);
-    let (life, id) = Life::begin(&mut world, plan, image, memory);
+    let (life, id) = Life::begin(&mut world, plan, image, memory, 0);
     let mut lives = vec![(id, life)];
-    let ran = catch_unwind(AssertUnwindSafe(|| run(&mut world, &mut lives, u64::MAX)));
-    let (id, mut life) = lives.remove(0);
-    match ran {
-        Err(payload) if life.may_end() && is_on_purpose(&*payload) => life.end_machine(),
-        Err(payload) => resume_unwind(payload),
-        Ok(()) => {}
-    }
+    run(&mut world, &mut lives, u64::MAX);
+    let (id, life) = lives.remove(0);
     life.report(world.instance(id).expect("nobody killed it"))
 }
 
-/// Runs lives until all are over, or until a time.
+/// Runs lives until all are over, or until a time. One whose plan has the kernel fail in what all its tenants share ends by that alone.
 ///
 /// # Panics
 /// If a check of one fails; the message says which.
 pub fn run(world: &mut World, lives: &mut [(InstanceId, Life)], until_ns: u64) {
+    while let Err(payload) = catch_unwind(AssertUnwindSafe(|| run_on(world, lives, until_ns))) {
+        let last = world.last();
+        let failed = lives.iter_mut().find(|(id, _)| Some(*id) == last);
+        match failed.filter(|(_, life)| life.may_end() && is_on_purpose(&*payload)) {
+            Some((id, life)) => {
+                life.end_machine();
+                world.rest(*id);
+            }
+            None => resume_unwind(payload),
+        }
+    }
+}
+
+fn run_on(world: &mut World, lives: &mut [(InstanceId, Life)], until_ns: u64) {
     while let simulate::Reached::Goal(id, stop) = world.run(until_ns) {
         let life = lives.iter_mut().find(|(of, _)| *of == id);
         let (Some((_, life)), Some(instance)) = (life, world.instance(id)) else { continue };
@@ -132,8 +142,8 @@ pub fn run(world: &mut World, lives: &mut [(InstanceId, Life)], until_ns: u64) {
 }
 
 impl Life {
-    /// Switches a machine on, as an instance of a world.
-    pub fn begin(world: &mut World, plan: Plan, image: Vec<u8>, memory: Memory) -> (Life, InstanceId) {
+    /// Switches a machine on, as an instance of a world, so much later than that.
+    pub fn begin(world: &mut World, plan: Plan, image: Vec<u8>, memory: Memory, later_ns: u64) -> (Life, InstanceId) {
         let (seed, mut made) = (plan.seed, None);
         let mut instance = Instance::boot(seed, START_NS, || {
             let machine = made.insert(Machine::new(plan, image));
@@ -146,7 +156,7 @@ impl Life {
         if machine.plan.moving == Cores::Moving {
             instance.attach(machine.mover.clone());
         }
-        let id = world.add(instance);
+        let id = world.add_later(instance, later_ns);
         world.aim(id, Goal::time(3 * MS).within_steps(STEPS_MAX));
         let life = Life {
             machine,
@@ -187,7 +197,9 @@ impl Life {
 
     /// The machine ended by a failure of the kernel.
     fn end_machine(&mut self) {
+        // The thread keeps what the work had in hand; the next step may be another instance's.
         gyre_object::forget_locks_held();
+        note_promise(Note::NONE);
         self.ended_in = self.machine.plan.failing.map(|failing| failing.resource);
         self.has_crashed = true;
         self.phase = Phase::Over;

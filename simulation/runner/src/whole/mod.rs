@@ -13,7 +13,7 @@
 //! * [`failures`]: the kernel fails in work for a tenant.
 //! * [`life`]: from power on to a crash or an orderly end. [`run`]: the lives of a seed. [`checks`]: what must hold.
 //! * [`cells`]: cells as scripts.
-//! * [`instances`]: two machines in one world. [`zones`]: two instances that are linked.
+//! * [`instances`]: up to eight machines in one world. [`zones`]: two instances that are linked.
 
 mod card;
 mod cells;
@@ -39,6 +39,6 @@ mod zones;
 
 pub use cells::{Outcome as CellsOutcome, run as run_cells};
 pub use image::is_possible;
-pub use instances::{Outcome as InstancesOutcome, run as run_instances};
+pub use instances::{Hit, INSTANCES_MAX, Outcome as InstancesOutcome, run as run_instances};
 pub use run::{Outcome, describe, run};
 pub use zones::{Outcome as ZonesOutcome, rate, run as run_zones};

@@ -163,8 +163,14 @@ impl Plan {
         if self.seed % FAILURE_EVERY != 1 {
             return self;
         }
-        let failing = Failing::of(self.seed, self.seed / FAILURE_EVERY, &self);
-        Plan { failing: Some(failing), kill: None, crash_ns: None, ..self }
+        let number = self.seed / FAILURE_EVERY;
+        self.failing_as(number)
+    }
+
+    /// Returns the plan with the failure of this number, whatever its seed.
+    pub fn failing_as(self, number: u64) -> Plan {
+        let failing = Failing::of(self.seed, number, &self);
+        Plan { failing: Some(failing), kill: None, crash_ns: None, is_contest: false, ..self }
     }
 
     /// Returns true for the tenant whose end comes in the middle of this life, if it does.
