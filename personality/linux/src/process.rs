@@ -71,7 +71,7 @@ pub struct Program {
     /// Its first environment, each followed by NUL.
     pub environment: Vec<u8>,
     /// The auxiliary vector that it began with, as it lay on its stack.
-    pub auxiliary: Vec<u8>,
+    pub auxiliary: Arc<[u8]>,
 }
 
 /// Threads, or processes, that are told at once of an end.
@@ -118,7 +118,7 @@ pub struct Process {
     /// Descriptors that wait for its end.
     pub end_watch: EndWatch,
     /// The program that it runs.
-    pub program: TenantLock<Program>,
+    pub program: TenantLock<Arc<Program>>,
     /// Interval timers (setitimer).
     pub interval_timers: IntervalTimers,
     /// The watch over RLIMIT_CPU.
@@ -182,7 +182,7 @@ pub struct NewProcess {
     /// Its signal actions.
     pub actions: Actions,
     /// The program that it runs.
-    pub program: Program,
+    pub program: Arc<Program>,
     /// True if the memory is its parent's (vfork).
     pub borrows_memory: bool,
 }

@@ -130,7 +130,7 @@ async fn read_strings(thread: &Thread, address: u64, room: &mut usize) -> Result
 struct Prepared {
     space: Arc<AddressSpace>,
     registers: Registers,
-    program: Program,
+    program: Arc<Program>,
     name: Vec<u8>,
     rights: Rights,
 }
@@ -165,11 +165,12 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());
     thread.set_space(prepared.space.clone());
-    // Not before the former program's memory and files are gone.
+    let former_program = core::mem::replace(&mut *process.program.lock(), core::mem::take(&mut prepared.program));
+    drop(former_program);
+    // Not before the former program's memory, files and words are gone.
     if shows_itself {
         process.dumpable.store(1, Ordering::Release);
     }
-    *process.program.lock() = core::mem::take(&mut prepared.program);
     reset(thread, &prepared);
     drop(executing);
     process.timers.end().await;
@@ -275,12 +276,12 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     Ok(Prepared {
         space,
         registers: Registers { rip: loaded.start, rsp: stack.pointer, rflags: FLAGS_AT_START, ..Registers::default() },
-        program: Program {
+        program: Arc::new(Program {
             path: started.file.path.clone(),
             arguments: stack::joined(&started.arguments),
             environment: stack::joined(&started.environment),
-            auxiliary: stack.auxiliary,
-        },
+            auxiliary: stack.auxiliary.into(),
+        }),
         name,
         rights,
     })

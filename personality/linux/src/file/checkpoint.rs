@@ -3,6 +3,7 @@
 
 use super::context::FileContext;
 use super::permission::Asker;
+use super::proc::Looker;
 use super::tenant_files::TenantFiles;
 use super::walk::{Found, LastLink, Walker};
 use crate::Errno;
@@ -47,6 +48,6 @@ pub async fn evict(files: &Arc<TenantFiles>, path: &[u8]) -> Result<u64, Errno> 
 pub(in crate::file) async fn find(files: &Arc<TenantFiles>, path: &[u8]) -> Result<Found, Errno> {
     let context = FileContext::bare(files)?;
     let owner = Asker::owner_of_the_machine();
-    let mut walker = Walker::new(&files.mounts, context.root(), owner, None);
+    let mut walker = Walker::new(&files.mounts, context.root(), owner, Looker::Owner);
     walker.walk(&context.current(), path, LastLink::Follow).await?.existing()
 }

@@ -18,7 +18,7 @@ use super::object::Object;
 use super::open_file::{Location, OpenFile};
 use super::pace::Pace;
 use super::permission::{Asker, EXECUTE};
-use super::proc::Caller;
+use super::proc::Looker;
 use super::remains::Remain;
 use super::tenant_files::TenantFiles;
 use super::terminal::TerminalSide;
@@ -314,7 +314,7 @@ impl FileContext {
         last: LastLink,
     ) -> Result<Walked, Errno> {
         let start = self.start(directory, path)?;
-        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, Some(Caller::of(thread)));
+        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, Looker::Thread(thread));
         walker.walk(&start, path, last).await
     }
 

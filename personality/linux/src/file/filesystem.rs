@@ -9,7 +9,7 @@
 //! To add a request: a method here with the name of the protocol's, and an answer for /proc. Callers never look at
 //! which of both it is, but for mappings and programs, which need a client ([`FileSystem::client`]).
 
-use super::proc::ProcFs;
+use super::proc::{Looker, ProcFs};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::{
@@ -202,14 +202,14 @@ impl FileSystem {
         self.client().ok_or(FileError::Unsupported)?.write_out(node).await
     }
 
-    /// Forwards [`files::Client::read_link`].
+    /// Forwards [`files::Client::read_link`]; of /proc, not all may see where a link leads.
     ///
     /// # Errors
     /// The server's.
-    pub async fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
+    pub async fn read_link(&self, node: NodeId, looker: Looker<'_>) -> Answer<Vec<u8>> {
         match self {
             FileSystem::Served(client) => client.read_link(node).await,
-            FileSystem::Proc(proc) => proc.read_link(node),
+            FileSystem::Proc(proc) => proc.read_link(node, looker),
         }
     }
 

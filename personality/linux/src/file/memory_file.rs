@@ -1,36 +1,65 @@
-//! The memory of a process as a file (/proc/PID/mem): a position is an address.
+//! The memory of a process as a file, and texts about it ([`Secret`]).
 //!
-//! Whoever may look into the process may open it. The file is that of the program that ran then: once that has gone, it is empty. Writes go where the
-//! program itself may not write, too, as those of a debugger do.
+//! Of the memory itself (/proc/PID/mem) a position is an address. Once the program has gone, the file is empty. Writes go where the program itself may
+//! not write, too, as those of a debugger do.
 //!
 //! Source: proc(5).
 
 use super::buffer::UserBuffer;
+use super::object::CHUNK_BYTES;
 use super::open_file::OpenFile;
+use super::proc::secret::{Secret, Told};
 use crate::Errno;
-use alloc::sync::{Arc, Weak};
 use core::future::Future;
-use gyre_address_space::AddressSpace;
 use gyre_machine::PAGE_BYTES;
 
 /// Bytes that are moved at once.
 const PIECE_BYTES: usize = 512;
 
-/// The memory of a process.
-pub struct MemoryFile(Weak<AddressSpace>);
+/// The memory of a process, or a text about it.
+pub struct MemoryFile(Secret);
 
 impl MemoryFile {
-    /// Makes the file of a program's memory.
-    pub fn new(space: &Arc<AddressSpace>) -> MemoryFile {
-        MemoryFile(Arc::downgrade(space))
+    /// Makes the file of a secret.
+    pub fn new(secret: Secret) -> MemoryFile {
+        MemoryFile(secret)
     }
 
     /// Reads into a program's buffer, at `at` or the position.
     ///
     /// # Errors
-    /// EIO if nothing can be reached there.
+    /// EIO if nothing can be reached there; those of [`Secret::part`].
     pub async fn read(&self, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
-        let Some(space) = self.0.upgrade().filter(|space| space.users() > 0) else { return Ok(0) };
+        match self.0.told() {
+            Told::Bytes => self.read_memory(file, buffer, at).await,
+            _ => self.read_text(file, buffer, at).await,
+        }
+    }
+
+    async fn read_text(&self, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+        at_position(file, at, async |at| {
+            let before = buffer.done();
+            while buffer.left() > 0 {
+                let place = at.saturating_add(buffer.done_since(before) as u64);
+                let wanted = buffer.left().min(CHUNK_BYTES);
+                let part = match self.0.part(buffer.thread(), place, wanted).await {
+                    Err(error) if buffer.done() == before => return Err(error),
+                    Err(_) => break,
+                    Ok(part) => part,
+                };
+                match buffer.put(&part).await {
+                    Err(error) if buffer.done() == before => return Err(error),
+                    Ok(count) if count == wanted => buffer.thread().pause().await,
+                    _ => break,
+                }
+            }
+            Ok(buffer.done_since(before))
+        })
+        .await
+    }
+
+    async fn read_memory(&self, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+        let Some(space) = self.0.space() else { return Ok(0) };
         at_position(file, at, async |at| {
             let before = buffer.done();
             while buffer.left() > 0 {
@@ -52,9 +81,12 @@ impl MemoryFile {
     /// Writes from a program's buffer, at `at` or the position.
     ///
     /// # Errors
-    /// EIO if nothing can be reached there.
+    /// EIO if nothing can be reached there; EINVAL for a text.
     pub async fn write(&self, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
-        let Some(space) = self.0.upgrade().filter(|space| space.users() > 0) else { return Ok(0) };
+        if self.0.told() != Told::Bytes {
+            return Err(Errno::EINVAL);
+        }
+        let Some(space) = self.0.space() else { return Ok(0) };
         at_position(file, at, async |at| {
             let before = buffer.done();
             while buffer.left() > 0 {

@@ -84,7 +84,7 @@ pub enum Object {
     Ring(Arc<Ring>),
     /// A process.
     Process(ProcessFile),
-    /// The memory of a process.
+    /// The memory of a process, or a text of /proc about it.
     Memory(MemoryFile),
     /// A POSIX message queue.
     MessageQueue(Arc<posix::Queue>),
@@ -209,7 +209,9 @@ impl OpenFile {
             }
             Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
             Object::MessageQueue(queue) => posix::read(self, queue, buffer, at).await,
-            Object::Memory(memory) => Box::pin(memory.read(self, buffer, at)).await,
+            Object::Memory(memory) => {
+                Box::pin(memory.read(self, buffer, at)).await.inspect(|count| self.tell_some(*count, IN_ACCESS))
+            }
         }
     }
 

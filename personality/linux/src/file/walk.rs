@@ -15,7 +15,7 @@ use super::filesystem::FileSystem;
 use super::mount::{MountTable, Place};
 use super::open_file::OpenFile;
 use super::permission::{Asker, EXECUTE};
-use super::proc::Caller;
+use super::proc::Looker;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,6 +63,18 @@ impl Found {
     /// ESTALE if it went since it was found: the path leads elsewhere by now. The server's.
     pub async fn open(&self) -> Result<Attributes, Errno> {
         Ok(self.place.system().open(self.place.node).await?)
+    }
+
+    /// Checks the rights of somebody to it: those of its bits, and in /proc those to look into a process.
+    ///
+    /// # Errors
+    /// EACCES.
+    pub fn check(&self, asker: &Asker, looker: Looker<'_>, wanted: u16) -> Result<(), Errno> {
+        let by_bits = asker.check(&self.attributes, wanted);
+        match self.place.system() {
+            FileSystem::Proc(proc) if wanted != 0 => proc.check(self.place.node, looker, by_bits),
+            _ => by_bits,
+        }
     }
 }
 
@@ -122,8 +134,8 @@ pub struct Walker<'a> {
     pub root: Place,
     /// The rights of the caller.
     pub asker: Asker,
-    /// The thread of /proc/self and /proc/thread-self; a checkpoint has none.
-    pub caller: Option<Caller>,
+    /// The thread that looks into /proc; it has names of its own there.
+    pub looker: Looker<'a>,
     /// Links that may still be followed.
     links_left: u32,
 }
@@ -142,8 +154,8 @@ enum Step {
 
 impl<'a> Walker<'a> {
     /// Makes a walker for one call.
-    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, caller: Option<Caller>) -> Walker<'a> {
-        Walker { mounts, root, asker, caller, links_left: LINKS_MAX }
+    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, looker: Looker<'a>) -> Walker<'a> {
+        Walker { mounts, root, asker, looker, links_left: LINKS_MAX }
     }
 
     /// Walks `path` from `start`, or from the root if it begins with a slash.
@@ -209,7 +221,7 @@ impl<'a> Walker<'a> {
         if at.attributes.kind != NodeKind::Directory {
             return Err(Errno::ENOTDIR);
         }
-        self.asker.check(&at.attributes, EXECUTE)
+        at.check(&self.asker, self.looker, EXECUTE)
     }
 
     /// Looks at one name in `at`.
@@ -248,15 +260,12 @@ impl<'a> Walker<'a> {
 
     async fn follow(&mut self, at: &Found, link: &Attributes) -> Result<Step, Errno> {
         self.links_left = self.links_left.checked_sub(1).ok_or(Errno::ELOOP)?;
-        if let FileSystem::Proc(proc) = at.place.system() {
-            if let Some(target) = self.caller.and_then(|caller| proc.own_link(link.node, caller)) {
-                return Ok(Step::Link(target));
-            }
-            if let Some(file) = proc.open_file(link.node)? {
-                return Ok(Step::Magic(file));
-            }
+        if let FileSystem::Proc(proc) = at.place.system()
+            && let Some(file) = proc.open_file(link.node, self.looker)?
+        {
+            return Ok(Step::Magic(file));
         }
-        let target = at.place.system().read_link(link.node).await?;
+        let target = at.place.system().read_link(link.node, self.looker).await?;
         if target.is_empty() {
             return Err(Errno::ENOENT);
         }

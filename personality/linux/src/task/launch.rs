@@ -5,7 +5,7 @@ use crate::credentials::Credentials;
 use crate::exec;
 use crate::file::FileContext;
 use crate::file::terminal::Terminal;
-use crate::process::{NewProcess, Program};
+use crate::process::NewProcess;
 use crate::run::Running;
 use crate::signal::number;
 use crate::{Errno, Process, Tenant, Thread};
@@ -91,7 +91,7 @@ impl Tenant {
             credentials: launch.credentials.clone(),
             limits: launch.limits,
             actions: Default::default(),
-            program: Program::default(),
+            program: Arc::default(),
             borrows_memory: false,
         };
         let mut tree = self.tree.lock();

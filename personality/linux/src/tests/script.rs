@@ -12,7 +12,7 @@
 use crate::file::FileContext;
 use crate::file::passage::Passage;
 use crate::file::tenant_files::{Setup, TenantFiles};
-use crate::process::{NewProcess, Program};
+use crate::process::NewProcess;
 use crate::run::{Compute, run_thread};
 use crate::task::limits::ResourceLimits;
 use crate::tenant::{Consumption, KernelServices, MemoryUse, ProcessMemory, TenantLimits};
@@ -301,7 +301,7 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
         credentials: Default::default(),
         limits,
         actions: Default::default(),
-        program: Program::default(),
+        program: Arc::default(),
         borrows_memory: false,
     };
     let most = *tenant.limits.lock();

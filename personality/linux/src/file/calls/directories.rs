@@ -4,6 +4,7 @@ use super::{file_of, usable_file};
 use crate::credentials::Capability;
 use crate::file::context::Target;
 use crate::file::permission::{Asker, EXECUTE};
+use crate::file::proc::Looker;
 use crate::file::walk::Found;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -69,7 +70,7 @@ fn check_directory(thread: &Thread, found: &Found) -> Result<(), Errno> {
     if found.attributes.kind != NodeKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    Asker::of(thread).check(&found.attributes, EXECUTE)
+    found.check(&Asker::of(thread), Looker::Thread(thread), EXECUTE)
 }
 
 async fn directory_at(thread: &Thread, path: u64) -> Result<Found, Errno> {

@@ -2,8 +2,7 @@
 
 use super::names::{make_node, place_for_new, tell_of_name};
 use crate::file::context::Target;
-use crate::file::filesystem::FileSystem;
-use crate::file::proc::Caller;
+use crate::file::proc::Looker;
 use crate::file::walk::{Found, LastLink};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -101,10 +100,5 @@ async fn link_text(thread: &Thread, found: &Found) -> Result<Vec<u8>, Errno> {
     if found.attributes.kind != NodeKind::SymbolicLink {
         return Err(Errno::EINVAL);
     }
-    if let FileSystem::Proc(proc) = found.place.system()
-        && let Some(own) = proc.own_link(found.place.node, Caller::of(thread))
-    {
-        return Ok(own);
-    }
-    Ok(found.place.system().read_link(found.place.node).await?)
+    Ok(found.place.system().read_link(found.place.node, Looker::Thread(thread)).await?)
 }

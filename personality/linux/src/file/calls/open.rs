@@ -24,12 +24,13 @@ use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
 use crate::file::permission::{Asker, EXECUTE, READ, WRITE};
 use crate::file::pipe::Side;
+use crate::file::proc::Looker;
+use crate::file::proc::secret::Secret;
 use crate::file::regular;
 use crate::file::tenant_files::TenantFiles;
 use crate::file::terminal::{TerminalEnd, TerminalSide};
 use crate::file::terminal_nodes;
 use crate::file::walk::{Found, LastLink, Walked};
-use crate::ptrace::access::{Look, may_look_into};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -282,13 +283,14 @@ async fn open_existing(
     }
     let found = walked.existing()?;
     check_kind(&found.attributes, wish)?;
-    Asker::of(thread).check(&found.attributes, wish.rights())?;
+    found.check(&Asker::of(thread), Looker::Thread(thread), wish.rights())?;
     if wish.is_path_only() {
         return name_only(context, found, wish);
     }
-    check_secret(thread, &found)?;
-    if let Some(process) = memory_of(&found)? {
-        return open_memory(thread, context, (found, process), wish);
+    if let FileSystem::Proc(proc) = found.place.system()
+        && let Some(secret) = proc.secret(found.place.node, Looker::Thread(thread))?
+    {
+        return open_secret(context, found, secret, wish);
     }
     match found.attributes.kind {
         NodeKind::File | NodeKind::Directory => open_node(thread, context, found, wish).await,
@@ -299,42 +301,12 @@ async fn open_existing(
     }
 }
 
-/// Refuses a file of /proc that shows secrets of a process to those who may not look into it.
-///
-/// # Errors
-/// EACCES; ESRCH if it has gone.
-fn check_secret(thread: &Thread, found: &Found) -> Result<(), Errno> {
-    let FileSystem::Proc(proc) = found.place.system() else { return Ok(()) };
-    let Some(id) = proc.secret_of(found.place.node) else { return Ok(()) };
-    let process = thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?;
-    may_look_into(thread, &process, Look::File).then_some(()).ok_or(Errno::EACCES)
-}
-
-/// Returns the process whose memory a node of /proc is; `None` for any other node.
-fn memory_of(found: &Found) -> Result<Option<i32>, Errno> {
-    match found.place.system() {
-        FileSystem::Proc(proc) => Ok(proc.memory_of(found.place.node)?),
-        _ => Ok(None),
-    }
-}
-
-/// Opens the memory of a process.
-///
-/// # Errors
-/// EACCES if the caller may not look into it; ESRCH if it has gone.
-fn open_memory(
-    thread: &Thread,
-    context: &FileContext,
-    (found, process): (Found, i32),
-    wish: Wish,
-) -> Result<Arc<OpenFile>, Errno> {
-    let process = thread.tenant().tree.lock().process(process).ok_or(Errno::ESRCH)?;
-    let space = process.space();
-    // A program that takes the process over just now is another one.
-    if !may_look_into(thread, &process, Look::File) || !Arc::ptr_eq(&space, &process.space()) {
-        return Err(Errno::EACCES);
-    }
-    OpenFile::new(context.tenant(), Object::Memory(MemoryFile::new(&space)), wish.flags, location(found))
+/// Opens what a file of /proc tells of a process.
+fn open_secret(context: &FileContext, found: Found, secret: Secret, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
+    let object = Object::Memory(MemoryFile::new(secret));
+    let file = OpenFile::new(context.tenant(), object, wish.flags, location(found))?;
+    file.tell(raw::IN_OPEN);
+    Ok(file)
 }
 
 fn check_kind(found: &Attributes, wish: Wish) -> Result<(), Errno> {

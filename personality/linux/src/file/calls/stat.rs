@@ -16,6 +16,7 @@ use crate::file::near::{self, Look, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::permission::Asker;
+use crate::file::proc::Looker;
 use crate::file::walk::LastLink;
 use crate::file::{direct, direct_offer};
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -206,17 +207,22 @@ async fn access_at(thread: &Arc<Thread>, directory: i32, path: u64, mode: u32, f
     let asker = if flags & raw::AT_EACCESS != 0 { Asker::of(thread) } else { Asker::real(thread) };
     if path.is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
         let target = files.find(thread, directory, &path, flags).await?;
-        asker.check(&shown(&target).1, mode as u16)?;
-        return Ok(0);
+        return check(thread, &asker, &target, mode as u16).map(|()| 0);
     }
     let last = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { LastLink::Keep } else { LastLink::Follow };
     let mut walked = files.walk_as(asker.clone(), thread, directory, &path, last).await?;
-    let attributes = match walked.open_file.take() {
-        Some(file) => attributes_of_open(&file),
-        None => walked.existing()?.attributes,
+    let target = match walked.open_file.take() {
+        Some(file) => Target::Open(file),
+        None => Target::Node(walked.existing()?),
     };
-    asker.check(&attributes, mode as u16)?;
-    Ok(0)
+    check(thread, &asker, &target, mode as u16).map(|()| 0)
+}
+
+fn check(thread: &Thread, asker: &Asker, target: &Target, wanted: u16) -> Result<(), Errno> {
+    match target {
+        Target::Node(found) => found.check(asker, Looker::Thread(thread), wanted),
+        Target::Open(file) => asker.check(&attributes_of_open(file), wanted),
+    }
 }
 
 /// `statfs(path, out)`.

@@ -11,11 +11,13 @@
 mod cgroup;
 mod figures;
 mod fixed;
+mod looker;
 mod maps;
 mod network;
 mod process_files;
 mod resident;
 mod rollup;
+pub mod secret;
 mod smaps;
 mod system;
 mod tenant;
@@ -23,14 +25,15 @@ mod tree;
 pub mod view;
 mod window;
 
+pub use looker::Looker;
 pub use view::{ProcessView, Processes};
 
 use super::attributes::nameless;
 use super::context::FileContext;
 use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
-use crate::Thread;
 use crate::ipc;
+use crate::{Errno, Thread};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -39,6 +42,7 @@ use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
 use gyre_object::{Bytes, TenantLock};
 use process_files::Kind;
+use secret::Secret;
 use tree::{Name, Tree};
 use window::Window;
 
@@ -76,22 +80,6 @@ pub struct ProcFs {
     files: TenantLock<Weak<TenantFiles>>,
     /// Drawn once for the tenant's life.
     boot_id: TenantLock<Option<String>>,
-}
-
-/// The thread that looks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Caller {
-    /// The number of its process.
-    pub process: i32,
-    /// Its own number.
-    pub thread: i32,
-}
-
-impl Caller {
-    /// Returns the numbers of a thread.
-    pub fn of(thread: &Thread) -> Caller {
-        Caller { process: thread.process().id(), thread: thread.id() }
-    }
 }
 
 type Answer<T> = Result<T, FileError>;
@@ -216,7 +204,7 @@ impl ProcFs {
                     process_files::descriptor(&view, descriptor)?;
                 }
                 let (shape, mode) = kind.shape();
-                (shape, mode, (view.credentials.user_effective, view.credentials.group_effective))
+                (shape, mode, process_files::owner(&view, kind))
             }
         };
         let mut attributes = nameless(kind, mode);
@@ -282,83 +270,83 @@ impl ProcFs {
         Ok(entries.map(|(position, (name, node))| self.entry(position, name, node)).collect())
     }
 
-    /// Returns the target of a symbolic link, except those of "self", which [`ProcFs::own_link`] returns.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// Invalid if it is no link; NotFound.
-    pub fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
+    /// Invalid if it is no link; Denied; NotFound.
+    pub fn read_link(&self, node: NodeId, looker: Looker<'_>) -> Answer<Vec<u8>> {
         match ProcFs::node(node)? {
             Node::Fixed(index) => {
-                self.tree.link(index).map(|target| target.as_bytes().to_vec()).ok_or(FileError::Invalid)
+                let own = match looker {
+                    Looker::Thread(thread) => self.own_link(index, thread),
+                    Looker::Owner => None,
+                };
+                let fixed = || self.tree.link(index).map(|target| target.as_bytes().to_vec());
+                own.or_else(fixed).ok_or(FileError::Invalid)
             }
-            Node::Process { id, kind, descriptor } => process_files::link(&self.view(id)?, kind, descriptor),
+            Node::Process { id, kind, descriptor } => {
+                let view = self.view(id)?;
+                let target = process_files::link(&view, kind, descriptor);
+                looker.check(&view)?;
+                target
+            }
         }
     }
 
     /// Returns the target of /proc/self and /proc/thread-self for a thread.
-    pub fn own_link(&self, node: NodeId, caller: Caller) -> Option<Vec<u8>> {
-        let Caller { process, thread } = caller;
-        match Node::of(node)? {
-            Node::Fixed(index) if self.tree.is_self(index) => Some(decimal(process)),
-            Node::Fixed(index) if self.tree.is_thread_self(index) => {
-                Some(alloc::format!("{process}/task/{thread}").into_bytes())
-            }
-            _ => None,
+    fn own_link(&self, index: usize, thread: &Thread) -> Option<Vec<u8>> {
+        let process = thread.process().id();
+        if self.tree.is_thread_self(index) {
+            return Some(alloc::format!("{process}/task/{}", thread.id()).into_bytes());
         }
+        self.tree.is_self(index).then(|| decimal(process))
     }
 
-    /// Returns the open file that a link under fd/ leads to.
+    /// Returns the open file that a link under fd/ leads to; `None` for any other link.
     ///
     /// # Errors
-    /// NotFound.
-    pub fn open_file(&self, node: NodeId) -> Answer<Option<Arc<OpenFile>>> {
-        match ProcFs::node(node)? {
-            Node::Process { id, kind: Kind::Descriptor, descriptor } => {
-                process_files::descriptor(&self.view(id)?, descriptor).map(Some)
-            }
-            _ => Ok(None),
-        }
+    /// Denied; NotFound.
+    pub fn open_file(&self, node: NodeId, looker: Looker<'_>) -> Answer<Option<Arc<OpenFile>>> {
+        let Node::Process { id, kind: Kind::Descriptor, descriptor } = ProcFs::node(node)? else { return Ok(None) };
+        let view = self.view(id)?;
+        let file = process_files::descriptor(&view, descriptor);
+        looker.check(&view)?;
+        file.map(Some)
     }
 
-    /// Returns the process or thread whose memory a node is; `None` for any other node.
+    /// Takes what a file tells of a process that this may keep from others; `None` for any other node.
     ///
     /// # Errors
-    /// NotFound.
-    pub fn memory_of(&self, node: NodeId) -> Answer<Option<i32>> {
-        Ok(match ProcFs::node(node)? {
-            Node::Process { id, kind: Kind::Memory, .. } => Some(self.view(id)?.process),
-            _ => None,
-        })
+    /// EACCES; ESRCH for a process that has ended; ENOENT.
+    pub fn secret(&self, node: NodeId, looker: Looker<'_>) -> Result<Option<Secret>, Errno> {
+        let Node::Process { id, kind, .. } = ProcFs::node(node)? else { return Ok(None) };
+        let Some(told) = kind.secret() else { return Ok(None) };
+        Secret::of(&self.view(id)?, told, looker).map(Some)
     }
 
-    /// Returns the process of a file that shows how its memory looks or what it began with: for those who may look into it.
-    pub fn secret_of(&self, node: NodeId) -> Option<i32> {
-        match ProcFs::node(node).ok()? {
-            Node::Process {
-                id,
-                kind: Kind::Maps | Kind::Smaps | Kind::Rollup | Kind::Environment | Kind::Auxiliary,
-                ..
-            } => Some(self.view(id).ok()?.process),
-            _ => None,
+    /// Checks the rights to a node whose bits give `by_bits`: a process sees its own descriptors and names its threads, also if it does not show itself;
+    /// only those who may look into it ask about its descriptors.
+    ///
+    /// # Errors
+    /// EACCES; ENOENT.
+    pub fn check(&self, node: NodeId, looker: Looker<'_>, by_bits: Result<(), Errno>) -> Result<(), Errno> {
+        match (ProcFs::node(node)?, by_bits) {
+            (Node::Process { id, kind: Kind::Descriptors | Kind::Comm, .. }, Err(_))
+                if looker.is_of(self.view(id)?.process) =>
+            {
+                Ok(())
+            }
+            (Node::Process { id, kind: Kind::DescriptorInfos, .. }, Ok(())) => Ok(looker.check(&self.view(id)?)?),
+            _ => by_bits,
         }
     }
 
-    /// Contents of a file.
+    /// Contents of a file that all may read who may open it.
     ///
     /// # Errors
     /// IsDirectory; Invalid; NotFound.
     pub async fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         let text = match ProcFs::node(node)? {
-            Node::Process { id, kind: kind @ (Kind::Maps | Kind::Smaps), .. } => {
-                let space = self.view(id)?.space;
-                let part = match (kind, space) {
-                    // A zombie has no mappings.
-                    (Kind::Maps, None) => Vec::new(),
-                    (Kind::Maps, Some(space)) => Box::pin(maps::part(&space, offset, bytes)).await,
-                    (_, space) => Box::pin(smaps::part(space.ok_or(FileError::NotFound)?, offset, bytes)).await,
-                };
-                return bytes_of(&part);
-            }
             Node::Process { kind: Kind::NetworkFile, descriptor, .. } => {
                 let tenant = self.tenant_files().ok_or(FileError::NotFound)?;
                 return bytes_of(&Box::pin(network::part(&tenant, descriptor, offset, bytes)).await?);
@@ -371,7 +359,6 @@ impl ProcFs {
             }
             Node::Fixed(index) if let Some(make) = self.tree.waiting(index) => make(self).await.into_bytes(),
             Node::Fixed(index) => self.tree.contents(self, index)?,
-            Node::Process { id, kind: Kind::Rollup, .. } => Box::pin(rollup::text(self.view(id)?)).await?,
             Node::Process { id, kind: kind @ (Kind::Status | Kind::Statm), .. } => {
                 Box::pin(resident::text(self.view(id)?, kind)).await?
             }

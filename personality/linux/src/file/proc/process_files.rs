@@ -8,13 +8,15 @@
 //!
 //! Numbers of kinds are parts of node numbers and must not change while files are open. [`child`] finds a name,
 //! [`children`] lists a directory, [`contents`] and [`link`] answer reads. Rights of other users are checked by
-//! [`super`].
+//! [`super`]; what they may not see at all is in [`super::secret`].
 
 use super::fixed::ticks;
+use super::secret::Told;
 use super::view::{ProcessView, Processes};
 use super::{Node, ProcFs, decimal, network};
 use crate::credentials::Capabilities;
 use crate::file::open_file::OpenFile;
+use crate::ptrace::access::shows_itself;
 use crate::tenant::Consumption;
 use alloc::format;
 use alloc::string::String;
@@ -113,6 +115,33 @@ const TASKS: &[u8] = b"task";
 const IO: &[u8] = b"io";
 const STAT: &[u8] = b"stat";
 
+impl Kind {
+    /// Returns what a file tells that a process may keep from others.
+    pub(super) fn secret(self) -> Option<Told> {
+        Some(match self {
+            Kind::Memory => Told::Bytes,
+            Kind::Maps => Told::Maps,
+            Kind::Smaps => Told::Smaps,
+            Kind::Rollup => Told::Rollup,
+            Kind::Environment => Told::Environment,
+            Kind::Auxiliary => Told::Auxiliary,
+            Kind::Io => Told::Io,
+            Kind::ThreadIo => Told::ThreadIo,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns user and group of a file: root's if the process does not show itself or has ended, but for directories that all may read (Linux,
+/// `task_dump_owner`).
+pub(super) fn owner(view: &ProcessView, kind: Kind) -> (u32, u32) {
+    let shows_itself = || view.space.is_some() && view.of.as_ref().is_some_and(|process| shows_itself(process));
+    if kind.shape() != (NodeKind::Directory, 0o555) && !shows_itself() {
+        return (0, 0);
+    }
+    (view.credentials.user_effective, view.credentials.group_effective)
+}
+
 fn file(id: i32, kind: Kind) -> Node {
     Node::Process { id, kind, descriptor: 0 }
 }
@@ -194,9 +223,9 @@ pub(super) fn descriptor(view: &ProcessView, descriptor: u32) -> Result<Arc<Open
 /// Returns the text of a link.
 pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     match kind {
-        Kind::Program => Ok(view.program.clone()),
+        Kind::Program => view.space.as_ref().map(|_| view.program.path.clone()).ok_or(FileError::NotFound),
         Kind::Current => Ok(view.files.as_ref().ok_or(FileError::NotFound)?.current().path),
-        Kind::Root => Ok(b"/".to_vec()),
+        Kind::Root => view.files.as_ref().map(|_| b"/".to_vec()).ok_or(FileError::NotFound),
         Kind::Descriptor => {
             let open = descriptor(view, number)?;
             Ok(open.shown_path())
@@ -219,13 +248,11 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
     Ok(match kind {
         Kind::Stat => stat(view, view.used).into_bytes(),
         Kind::ThreadStat => stat(view, view.used_by_thread).into_bytes(),
-        Kind::CommandLine => view.arguments.clone(),
+        Kind::CommandLine => view.program.arguments.clone(),
         Kind::Comm => [&view.name[..], b"\n"].concat(),
         Kind::Limits => limits(view).into_bytes(),
         Kind::Mounts => mounts(proc).into_bytes(),
         Kind::MountInfo => mount_info(proc).into_bytes(),
-        Kind::Environment => view.environment.clone(),
-        Kind::Auxiliary => view.auxiliary.clone(),
         Kind::OomScoreAdjust => format!("{}\n", view.out_of_memory_adjustment).into_bytes(),
         Kind::OomAdjust => format!("{}\n", view.out_of_memory_adjustment.saturating_mul(17) / 1000).into_bytes(),
         Kind::OomScore => {
@@ -237,10 +264,6 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::SchedulerFigures => {
             format!("{} {} 0\n", view.used.user_ns.saturating_add(view.used.system_ns), view.used.waited_ns)
                 .into_bytes()
-        }
-        Kind::Io => proc.processes().and_then(|all| all.io(view.process)).ok_or(FileError::NotFound)?.into_bytes(),
-        Kind::ThreadIo => {
-            proc.processes().and_then(|all| all.io_of_thread(view.thread)).ok_or(FileError::NotFound)?.into_bytes()
         }
         Kind::TimerSlack => format!("{}\n", view.timer_slack_ns).into_bytes(),
         // No newline ends them.
@@ -267,6 +290,10 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         | Kind::NetworkFile
         | Kind::Maps
         | Kind::Smaps
+        | Kind::Environment
+        | Kind::Auxiliary
+        | Kind::Io
+        | Kind::ThreadIo
         | Kind::Memory
         | Kind::Namespace => {
             return Err(FileError::Invalid);

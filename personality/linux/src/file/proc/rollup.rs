@@ -3,24 +3,18 @@
 //!
 //! It is not known which pages of a file were written: those of files are shown as clean, all others as dirty.
 
-use super::view::ProcessView;
 use alloc::format;
 use alloc::vec::Vec;
-use gyre_address_space::{FRACTION_BITS, Usage};
-use gyre_interface::files::FileError;
+use gyre_address_space::{AddressSpace, FRACTION_BITS, Usage};
 
 /// Returns the text of the file.
-///
-/// # Errors
-/// NotFound for a process that has no memory any more.
-pub(super) async fn text(view: ProcessView) -> Result<Vec<u8>, FileError> {
-    let space = view.space.ok_or(FileError::NotFound)?;
+pub(super) async fn text(space: &AddressSpace) -> Vec<u8> {
     let (first, last) = space.extent().unwrap_or_default();
     let mut text = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 {:24}[rollup]\n", "").into_bytes();
     for (name, bytes) in lines(&space.usage().await, space.locked_bytes()) {
         text.extend_from_slice(format!("{:<16}{:8} kB\n", format!("{name}:"), bytes / 1024).as_bytes());
     }
-    Ok(text)
+    text
 }
 
 /// Returns the lines in Linux's order, bytes.

@@ -16,7 +16,7 @@ use super::view::{Bounds, Doings, ProcessView, Processes, SignalSets};
 use crate::credentials::{Capability, login::Rights};
 use crate::file::context::FileContext;
 use crate::ipc;
-use crate::task::{io_figures, shortage, system};
+use crate::task::{shortage, system};
 use crate::tenant::{CacheUse, DiskUse};
 use crate::time::cpu_clock::used_by;
 use crate::time::cycles_to_ns;
@@ -161,16 +161,6 @@ impl Processes for Tenant {
         Some(shortage::score(&process))
     }
 
-    fn io(&self, process: i32) -> Option<String> {
-        let process = self.tree.lock().process(process)?;
-        Some(io_figures::text(process.io_figures()))
-    }
-
-    fn io_of_thread(&self, thread: i32) -> Option<String> {
-        let thread = self.tree.lock().thread(thread)?;
-        Some(thread.io_text())
-    }
-
     fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)> {
         Tenant::ipc_lines(self, kind, first)
     }
@@ -236,6 +226,8 @@ impl Processes for Tenant {
 }
 
 fn describe(process: &Arc<Process>) -> ProcessView {
+    // Before its files and its memory (see [`super::looker`]).
+    let program = process.program.lock().clone();
     let space = process.space();
     let used = process.used();
     let (pending_shared, (ignored, caught)) = {
@@ -243,18 +235,15 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         (signals.pending.set().0, signals.actions.handled())
     };
     let first = process.threads.lock().first().cloned();
-    let program = process.program.lock().clone();
     let limits = process.limits();
     let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     ProcessView {
+        of: Some(process.clone()),
         process: process.id(),
         credentials: process.credentials(),
         gains_nothing: process.no_new_privileges.load(core::sync::atomic::Ordering::Relaxed),
         name: process.name(),
-        arguments: program.arguments,
-        environment: program.environment,
-        auxiliary: program.auxiliary,
-        program: program.path,
+        program,
         threads: process.threads.lock().len(),
         virtual_bytes: space.mapped_bytes(),
         resident_bytes: space.resident_bytes(),

@@ -4,6 +4,7 @@ use super::tree::Name;
 use crate::credentials::Credentials;
 use crate::file::context::FileContext;
 use crate::ipc;
+use crate::process::{Process, Program};
 use crate::tenant::{CacheUse, Consumption, DiskUse};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,6 +15,8 @@ use gyre_interface::files::FileError;
 /// A process (or thread) as /proc shows it, at the time of the look.
 #[derive(Clone, Default)]
 pub struct ProcessView {
+    /// The process itself; another one may have its number by now.
+    pub of: Option<Arc<Process>>,
     /// Number of the process.
     pub process: i32,
     /// Number of the thread that was asked for.
@@ -34,14 +37,8 @@ pub struct ProcessView {
     pub gains_nothing: bool,
     /// Name, at most 15 bytes.
     pub name: Vec<u8>,
-    /// Arguments, each ended by NUL.
-    pub arguments: Vec<u8>,
-    /// Environment, each ended by NUL.
-    pub environment: Vec<u8>,
-    /// The auxiliary vector that its program began with.
-    pub auxiliary: Vec<u8>,
-    /// Path of the program.
-    pub program: Vec<u8>,
+    /// The program that it runs.
+    pub program: Arc<Program>,
     /// Threads.
     pub threads: usize,
     /// Mapped bytes.
@@ -155,10 +152,6 @@ pub trait Processes: Send + Sync {
     fn set_login(&self, id: i32, text: &[u8]) -> Result<(), FileError>;
     /// Returns the rank of a process if the tenant is out of memory, 0 to 2000.
     fn out_of_memory_score(&self, id: i32) -> Option<i32>;
-    /// Returns the text of a process's io file.
-    fn io(&self, process: i32) -> Option<String>;
-    /// Returns the text of a thread's io file; `None` for one that has ended.
-    fn io_of_thread(&self, thread: i32) -> Option<String>;
     /// Returns some lines of the tenant's shared memory, semaphores or message queues from an index on, each with its
     /// index; none if there are no more.
     fn ipc_lines(&self, kind: ipc::Kind, first: u32) -> Vec<(u32, String)>;

@@ -12,7 +12,7 @@
 use crate::credentials::Credentials;
 use crate::file::passage::Passage;
 use crate::file::{FileContext, Setup, TenantFiles, table};
-use crate::process::{NewProcess, Program};
+use crate::process::NewProcess;
 use crate::signal::Actions;
 use crate::task::limits::ResourceLimits;
 use crate::tenant::{Consumption, KernelServices, MemoryUse, NativeCall, TenantLimits};
@@ -172,7 +172,7 @@ impl User {
             credentials: Credentials::default(),
             limits,
             actions: Actions::default(),
-            program: Program::default(),
+            program: Arc::default(),
             borrows_memory: false,
         };
         let process = Process::new(id, tenant.clone(), new);
