@@ -314,7 +314,8 @@ impl Process {
     /// Replaces its descriptors and directories.
     pub fn set_files(&self, files: Arc<FileContext>) {
         let before = core::mem::replace(&mut *self.files.lock(), files);
-        drop(before);
+        // Whoever looks at it from outside may keep it for a while.
+        before.resign();
     }
 
     /// Returns the credentials of its first thread, which count for processes that look at it from outside.

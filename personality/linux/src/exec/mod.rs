@@ -155,12 +155,12 @@ struct Rights {
 pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
     let executing = Executing::begin(thread);
     let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
-    let directories = if prepared.rights.is_secure { Sharing::Ends } else { Sharing::Stays };
-    let files = thread.process().files().executed(directories).await?;
     let former_id = thread.id();
     end_other_threads(thread).await?;
     // From here on nothing fails.
     let process = thread.process();
+    let directories = if prepared.rights.is_secure { Sharing::Ends } else { Sharing::Stays };
+    let files = process.files().executed(process.id(), directories).await;
     let shows_itself = take_rights(thread, prepared.rights);
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());

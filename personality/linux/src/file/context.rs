@@ -8,11 +8,12 @@
 //! go between the walk and its use: callers wrap both into [`retry_stale`].
 //!
 //! The end of a process calls [`FileContext::ended`], which gives up locks and closes all descriptors in pieces, so
-//! that no core is held long. Left out: the calls themselves ([`super::calls`]) and the kinds of open objects
+//! that no core is held long, unless others share them. Left out: the calls themselves ([`super::calls`]) and the kinds of open objects
 //! ([`super::object`]).
 
 use super::contents::Used;
 use super::descriptors::{Abandoned, DescriptorTable};
+use super::locks::Owner;
 use super::mount::Place;
 use super::object::Object;
 use super::open_file::{Location, OpenFile};
@@ -27,7 +28,7 @@ use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
 use gyre_interface::io_stream::io_stream;
 use gyre_object::ObjectLock;
@@ -91,9 +92,7 @@ pub struct FileContext {
     tenant: Arc<TenantFiles>,
     table: Arc<DescriptorTable>,
     directories: Arc<Directories>,
-    /// The process that took POSIX locks, 0 while none did.
-    lock_owner: AtomicI32,
-    /// True once its process has ended: it uses the descriptors no more.
+    /// True once its process has ended or has another one: it uses the descriptors no more.
     left: AtomicBool,
     /// Files of a process that a failure of the kernel ended, to be closed.
     given_up: ObjectLock<Abandoned>,
@@ -138,7 +137,6 @@ impl FileContext {
                 state: ObjectLock::new(DirectoryState { root, current }),
                 mask: AtomicU32::new(0o022),
             }),
-            lock_owner: AtomicI32::new(0),
             left: AtomicBool::new(false),
             given_up: ObjectLock::default(),
         }))
@@ -167,14 +165,12 @@ impl FileContext {
         };
         let is_shared = clone_flags & u64::from(raw::CLONE_FS) != 0;
         let directories = self.directories_for(if is_shared { Sharing::Stays } else { Sharing::Ends });
-        Ok(Arc::new(FileContext {
-            tenant: self.tenant.clone(),
-            table,
-            directories,
-            lock_owner: AtomicI32::new(0),
-            left: AtomicBool::new(false),
-            given_up: ObjectLock::default(),
-        }))
+        Ok(self.with(table, directories))
+    }
+
+    fn with(&self, table: Arc<DescriptorTable>, directories: Arc<Directories>) -> Arc<FileContext> {
+        let (left, given_up) = (AtomicBool::new(false), ObjectLock::default());
+        Arc::new(FileContext { tenant: self.tenant.clone(), table, directories, left, given_up })
     }
 
     fn directories_for(&self, sharing: Sharing) -> Arc<Directories> {
@@ -187,42 +183,76 @@ impl FileContext {
         }
     }
 
-    /// Makes the context after execve: the sharing of descriptors ends, that of root, directory and mask as said; those marked close-on-exec are closed. The
-    /// caller installs the answer in the process.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub async fn executed(self: &Arc<Self>, directories: Sharing) -> Result<Arc<FileContext>, Errno> {
-        let table = Arc::new(self.table.copy().await);
+    /// Makes the context of `process` after execve: the sharing of descriptors ends, that of root, directory and mask as said; those marked
+    /// close-on-exec are closed. A table that nobody else uses stays as it is, with its locks. The caller installs the answer in the process.
+    pub async fn executed(&self, process: i32, directories: Sharing) -> Arc<FileContext> {
+        let directories = self.directories_for(directories);
+        let context = match self.table.is_shared() {
+            true => self.with(Arc::new(self.table.copy().await), directories),
+            false => {
+                self.table.join();
+                self.with(self.table.clone(), directories)
+            }
+        };
         let (mut pace, mut at) = (Pace::new(), 0);
-        while let Some((next, file)) = table.remove_for_exec(at) {
-            drop(file);
+        while let Some((next, file)) = context.table.remove_for_exec(at) {
+            if let Some(file) = file {
+                context.closed(process, &file);
+            }
             at = next;
             pace.step().await;
         }
-        let directories = self.directories_for(directories);
-        Ok(Arc::new(FileContext {
-            tenant: self.tenant.clone(),
-            table,
-            directories,
-            lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
-            left: AtomicBool::new(false),
-            given_up: ObjectLock::default(),
-        }))
+        context
     }
 
-    /// Gives up the locks of a process that ends and closes all descriptors that are not shared. A zombie holds
+    /// Gives up the POSIX locks on a file, and the notice of a message queue, of a process that has closed a descriptor of it (fcntl(2),
+    /// mq_notify(3)).
+    pub(super) fn closed(&self, process: i32, file: &OpenFile) {
+        if let Object::MessageQueue(queue) = file.object() {
+            queue.forget_notice(process);
+        }
+        if let (Some(owner), Some(place)) = (self.table.lock_owner(), file.place()) {
+            self.tenant.locks.release_owner(place.key(), owner);
+        }
+    }
+
+    /// Returns the owner of POSIX locks that its process takes.
+    pub(super) fn lock_owner(&self) -> Owner {
+        self.table.lock_owner_in(&self.tenant.locks)
+    }
+
+    /// Leaves the descriptors to their other users, if there are any, as [`Drop`] does: its process has another context.
+    pub(crate) fn resign(&self) {
+        let files = self.leave();
+        if let Some(owner) = self.table.left_locks() {
+            self.table.forget_locks();
+            self.tenant.leave_behind(Remain::Locks(owner));
+        }
+        if !files.is_empty() {
+            self.tenant.leave_behind(Remain::Descriptors(files));
+        }
+    }
+
+    /// Gives up the locks of a process that ends and closes all descriptors, unless they are shared. A zombie holds
     /// nothing open.
     pub async fn ended(self: Arc<Self>) {
+        let files = self.leave();
+        self.give_up_locks().await;
         let mut pace = Pace::new();
-        while self.tenant.locks.release_piece(self.lock_owner.load(Ordering::Acquire)) {
-            pace.step().await;
-        }
-        self.lock_owner.store(0, Ordering::Release);
-        for file in self.leave() {
+        for file in files {
             file.release().await;
             pace.step().await;
         }
+    }
+
+    /// Gives up the locks of a table that nobody uses any more.
+    async fn give_up_locks(&self) {
+        let Some(owner) = self.table.left_locks() else { return };
+        let mut pace = Pace::new();
+        while self.tenant.locks.release_piece(owner) {
+            pace.step().await;
+        }
+        self.table.forget_locks();
     }
 
     /// Does so for a process that a failure of the kernel ended. If this fails, too, because the failed work has left a lock closed, the file
@@ -238,10 +268,7 @@ impl FileContext {
             file.give_up(&in_flight).await;
             pace.step().await;
         }
-        while self.tenant.locks.release_piece(self.lock_owner.load(Ordering::Acquire)) {
-            pace.step().await;
-        }
-        self.lock_owner.store(0, Ordering::Release);
+        self.give_up_locks().await;
     }
 
     fn next_given_up(&self) -> Option<Arc<OpenFile>> {
@@ -253,11 +280,6 @@ impl FileContext {
             true => Abandoned::default(),
             false => self.table.leave(),
         }
-    }
-
-    /// Notes that this process takes POSIX locks.
-    pub(super) fn note_lock_owner(&self, process: i32) {
-        self.lock_owner.store(process, Ordering::Release);
     }
 
     /// Returns the file mode creation mask.
@@ -445,14 +467,7 @@ impl FileContext {
 
 impl Drop for FileContext {
     fn drop(&mut self) {
-        let owner = self.lock_owner.load(Ordering::Acquire);
-        if owner != 0 {
-            self.tenant.leave_behind(Remain::Locks(owner));
-        }
-        let files = self.leave();
-        if !files.is_empty() {
-            self.tenant.leave_behind(Remain::Descriptors(files));
-        }
+        self.resign();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Descriptors of a process: small numbers for open files.
 //!
 //! The table is shared by contexts of CLONE_FILES, which count themselves ([`DescriptorTable::join`],
-//! [`DescriptorTable::leave`]). A new descriptor is the lowest free one (open(2)); its bound is the process's
+//! [`DescriptorTable::leave`]), and stays with its only one over execve. It owns the POSIX locks that they take. A new descriptor is the lowest free one (open(2)); its bound is the process's
 //! RLIMIT_NOFILE. Files that leave the table are answered to the caller, which drops them without the table's lock,
 //! many of them in pieces ([`Abandoned`]).
 //!
@@ -10,6 +10,7 @@
 //! * A table of many descriptors is copied, marked and given up in pieces ([`super::slots`], [`super::remains`]). While
 //!   it is copied, others may change what was not reached yet.
 
+use super::locks::{LockTable, Owner};
 use super::open_file::OpenFile;
 use super::pace::Pace;
 use super::slots::{Chunk, Slot, Slots};
@@ -17,7 +18,8 @@ use crate::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::num::NonZero;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_object::ObjectLock;
 
 /// Most descriptors of a process, under any limit (Linux: nr_open).
@@ -33,11 +35,13 @@ pub struct DescriptorTable {
     slots: ObjectLock<Slots>,
     /// Contexts that use it; the last to leave closes everything.
     users: AtomicUsize,
+    /// Its number as an owner of POSIX locks, 0 while it has taken none.
+    lock_owner: AtomicU64,
 }
 
 impl Default for DescriptorTable {
     fn default() -> DescriptorTable {
-        DescriptorTable { slots: ObjectLock::default(), users: AtomicUsize::new(1) }
+        DescriptorTable::of(Slots::default())
     }
 }
 
@@ -71,6 +75,11 @@ fn index_of(descriptor: i32) -> Result<usize, Errno> {
 }
 
 impl DescriptorTable {
+    fn of(slots: Slots) -> DescriptorTable {
+        let (slots, users, lock_owner) = (ObjectLock::new(slots), AtomicUsize::new(1), AtomicU64::new(0));
+        DescriptorTable { slots, users, lock_owner }
+    }
+
     /// Returns the open file of a descriptor.
     ///
     /// # Errors
@@ -196,7 +205,7 @@ impl DescriptorTable {
         loop {
             let chunks = self.slots.lock().copy(at, CHUNKS_AT_ONCE);
             if chunks.is_empty() {
-                return DescriptorTable { slots: ObjectLock::new(slots), users: AtomicUsize::new(1) };
+                return DescriptorTable::of(slots);
             }
             slots.append(chunks);
             at = usize::saturating_add(at, CHUNKS_AT_ONCE);
@@ -221,6 +230,37 @@ impl DescriptorTable {
     /// Adds one context that uses it.
     pub(super) fn join(&self) {
         self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns whether more than one context uses it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 1
+    }
+
+    /// Returns the owner of its POSIX locks, if it has taken any.
+    pub(super) fn lock_owner(&self) -> Option<Owner> {
+        NonZero::new(self.lock_owner.load(Ordering::Acquire)).map(|number| Owner::Table(number.get()))
+    }
+
+    /// Returns the owner of its POSIX locks, which it is about to take.
+    pub(super) fn lock_owner_in(&self, locks: &LockTable) -> Owner {
+        let chosen = || {
+            let number = locks.new_owner();
+            let chosen = self.lock_owner.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+            Owner::Table(chosen.map_or_else(|other| other, |_| number))
+        };
+        self.lock_owner().unwrap_or_else(chosen)
+    }
+
+    /// Returns the number whose locks are to be given up, since no context uses the table any more.
+    pub(super) fn left_locks(&self) -> Option<u64> {
+        let number = self.lock_owner.load(Ordering::Acquire);
+        (number != 0 && self.users.load(Ordering::Acquire) == 0).then_some(number)
+    }
+
+    /// Notes that somebody has given them up, or will do so.
+    pub(super) fn forget_locks(&self) {
+        self.lock_owner.store(0, Ordering::Release);
     }
 
     /// Ends the use by one context and returns the descriptors that the last one leaves behind.

@@ -1,12 +1,13 @@
 //! Locks on files: POSIX record locks, open file description locks and flock (fcntl(2), flock(2)). One table per tenant.
 //!
-//! * An [`Owner`] is a process, an open file description, or one for flock. The first two see each other; flock sees
-//!   itself alone.
+//! * An [`Owner`] is a table of descriptors, an open file description, or one for flock. The first two see each other;
+//!   flock sees itself alone. A table has the locks that its processes take: they stay when one of those ends, or executes
+//!   another program with the same table.
 //! * Protocol of use: [`LockTable::try_lock`] never waits. [`LockTable::lock`] waits until no lock is in the way, and
 //!   answers EDEADLK if processes would wait in a circle of at most [`CHAIN_MAX`].
 //! * A lock replaces its owner's locks in its range; a cut may leave a part on each side. A file has at most
 //!   [`LOCKS_MAX`].
-//! * Locks of a process go with any close of the file and with its end, then file by file
+//! * Locks of a table go with any close of the file and with the table's last user, then file by file
 //!   ([`LockTable::release_piece`]); those of a description go when that is dropped.
 //!
 //! A waiting call stands in `wanted`; dropping its future takes it out.
@@ -15,6 +16,7 @@ use super::open_file::OpenFile;
 use crate::Errno;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::files::NodeId;
 use gyre_message::WaitQueue;
 use gyre_object::TenantLock;
@@ -25,8 +27,8 @@ const LOCKS_MAX: usize = 4096;
 /// The owner of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
-    /// A process (F_SETLK).
-    Process(i32),
+    /// A table of descriptors, by its number as an owner (F_SETLK).
+    Table(u64),
     /// An open file description (F_OFD_SETLK), by address.
     Description(usize),
     /// An open file description, for flock, which does not see the others.
@@ -65,6 +67,8 @@ pub struct Lock {
     pub start: u64,
     /// One behind the last byte; `u64::MAX` is to the end.
     pub end: u64,
+    /// The process that has taken it, for those that ask; -1 for a lock of a description.
+    pub process: i32,
 }
 
 impl Lock {
@@ -82,17 +86,17 @@ type File = (u32, NodeId);
 #[derive(Default)]
 struct Held {
     files: BTreeMap<File, Vec<Lock>>,
-    /// The files on which processes hold locks.
-    of_processes: BTreeSet<(i32, File)>,
+    /// The files on which tables of descriptors hold locks.
+    of_tables: BTreeSet<(u64, File)>,
 }
 
 impl Held {
-    /// Notes whether a process holds a lock on a file.
+    /// Notes whether a table holds a lock on a file.
     fn note(&mut self, owner: Owner, file: File) {
-        let Owner::Process(process) = owner else { return };
+        let Owner::Table(table) = owner else { return };
         match self.files.get(&file).is_some_and(|locks| locks.iter().any(|lock| lock.owner == owner)) {
-            true => self.of_processes.insert((process, file)),
-            false => self.of_processes.remove(&(process, file)),
+            true => self.of_tables.insert((table, file)),
+            false => self.of_tables.remove(&(table, file)),
         };
     }
 
@@ -107,10 +111,10 @@ impl Held {
         changed
     }
 
-    fn first_of(&self, process: i32) -> Option<File> {
+    fn first_of(&self, table: u64) -> Option<File> {
         const FIRST: File = (0, NodeId(0));
-        let first = self.of_processes.range((process, FIRST)..).next();
-        first.filter(|(holder, _)| *holder == process).map(|(_, file)| *file)
+        let first = self.of_tables.range((table, FIRST)..).next();
+        first.filter(|(holder, _)| *holder == table).map(|(_, file)| *file)
     }
 }
 
@@ -121,6 +125,8 @@ pub struct LockTable {
     /// The locks that processes wait for.
     wanted: TenantLock<Vec<(File, Lock)>>,
     released: WaitQueue,
+    /// Numbers of tables so far.
+    tables: AtomicU64,
 }
 
 /// The longest chain of waiting processes that is followed, as on Linux: a longer circle waits until a signal.
@@ -139,6 +145,11 @@ impl Drop for Wanted<'_> {
 }
 
 impl LockTable {
+    /// Returns a number for a table of descriptors that owns locks: none is given twice, and none is 0.
+    pub fn new_owner(&self) -> u64 {
+        self.tables.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
     /// Returns the first lock in the way of `wanted` (F_GETLK).
     pub fn conflict(&self, file: File, wanted: &Lock) -> Option<Lock> {
         let held = self.held.lock();
@@ -172,7 +183,7 @@ impl LockTable {
     /// Waits until the lock can be taken.
     ///
     /// # Errors
-    /// ENOLCK beyond the limit; EDEADLK for record locks of processes that would wait for each other.
+    /// ENOLCK beyond the limit; EDEADLK for record locks of tables whose processes would wait for each other.
     pub async fn lock(&self, file: File, wanted: Lock) -> Result<(), Errno> {
         match self.try_lock(file, wanted) {
             Err(Errno::EAGAIN) => {}
@@ -196,11 +207,11 @@ impl LockTable {
         let own = lock.owner;
         let (mut file, mut lock) = (file, *lock);
         for _ in 0..CHAIN_MAX {
-            let Some(Owner::Process(holder)) = self.conflict(file, &lock).map(|lock| lock.owner) else { return false };
-            if Owner::Process(holder) == own {
+            let Some(Owner::Table(holder)) = self.conflict(file, &lock).map(|lock| lock.owner) else { return false };
+            if Owner::Table(holder) == own {
                 return true;
             }
-            let waits = |(_, wanted): &&(File, Lock)| wanted.owner == Owner::Process(holder);
+            let waits = |(_, wanted): &&(File, Lock)| wanted.owner == Owner::Table(holder);
             let Some(next) = self.wanted.lock().iter().find(waits).copied() else { return false };
             (file, lock) = next;
         }
@@ -215,13 +226,13 @@ impl LockTable {
         }
     }
 
-    /// Gives up what a process that has ended holds on one file; false if it holds nothing. With the last file those who wait are woken.
-    pub fn release_piece(&self, process: i32) -> bool {
+    /// Gives up what a table without users holds on one file; false if it holds nothing more. With the last file those who wait are woken.
+    pub fn release_piece(&self, table: u64) -> bool {
         let mut held = self.held.lock();
-        let Some(file) = held.first_of(process) else { return false };
-        held.cut(file, Owner::Process(process), 0, u64::MAX);
-        held.of_processes.remove(&(process, file));
-        let is_last = held.first_of(process).is_none();
+        let Some(file) = held.first_of(table) else { return false };
+        held.cut(file, Owner::Table(table), 0, u64::MAX);
+        held.of_tables.remove(&(table, file));
+        let is_last = held.first_of(table).is_none();
         drop(held);
         if is_last {
             self.released.wake_all();
@@ -261,12 +272,12 @@ fn cut(locks: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn lock(process: i32, start: u64) -> Lock {
-        Lock { owner: Owner::Process(process), kind: Kind::Write, start, end: start + 1 }
+    fn lock(table: u64, start: u64) -> Lock {
+        Lock { owner: Owner::Table(table), kind: Kind::Write, start, end: start + 1, process: 1 }
     }
 
     #[test]
-    fn the_locks_of_a_process_that_ended_go_file_by_file() {
+    fn the_locks_of_a_table_without_users_go_file_by_file() {
         let table = LockTable::default();
         for number in 0..1000 {
             for start in 0..3 {
@@ -285,10 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_gave_up_a_part_still_holds_the_rest() {
+    fn a_table_that_gave_up_a_part_still_holds_the_rest() {
         let (table, file) = (LockTable::default(), (0, NodeId(7)));
         table.try_lock(file, Lock { end: 10, ..lock(1, 0) }).unwrap();
-        table.unlock(file, Owner::Process(1), 3, 5);
+        table.unlock(file, Owner::Table(1), 3, 5);
         assert!(table.conflict(file, &lock(2, 3)).is_none() && table.conflict(file, &lock(2, 5)).is_some());
         assert!(!table.release_piece(1));
         assert!(table.conflict(file, &lock(2, 5)).is_none());

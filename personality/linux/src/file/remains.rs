@@ -33,8 +33,8 @@ pub(super) enum Remain {
     Watchers(Watchers),
     /// Watches and events of an inotify descriptor that is gone.
     Watches(Arc<Queue>),
-    /// Locks of a process that has ended.
-    Locks(i32),
+    /// Locks of a table of descriptors that nobody uses any more.
+    Locks(u64),
     /// Subscriptions of a call of poll that has ended.
     Subscriptions(Subscriptions),
     /// Sockets in flight that may hold one another without any other holder.
@@ -194,7 +194,7 @@ impl Remain {
             Remain::Watchers(watchers) => watchers.take_piece(),
             Remain::Watches(queue) => tenant.notices.take_piece(queue),
             Remain::Subscriptions(subscriptions) => subscriptions.take_piece(),
-            Remain::Locks(process) => tenant.locks.release_piece(*process),
+            Remain::Locks(table) => tenant.locks.release_piece(*table),
             Remain::Rings => {
                 tenant.answer_for_rings();
                 false

@@ -1,6 +1,6 @@
 //! close, dup, fcntl, pipe.
 //!
-//! A file that leaves the table is closed after the table's lock is free; closing gives up the process's record locks
+//! A file that leaves the table is closed after the table's lock is free; closing gives up the table's record locks
 //! on it (fcntl(2)). Short fcntl commands have a form at once.
 //!
 //! * [`close`] waits for sockets; [`close_at_once`] takes everything else, without a future.
@@ -8,7 +8,6 @@
 //! * close_range goes through the table in pieces, so that other tasks run in between.
 
 use super::{answer, file_of, install, owner, usable_file};
-use crate::file::locks::Owner;
 use crate::file::object::Object;
 use crate::file::open_file::{OpenFile, STATUS_FLAGS};
 use crate::file::pace::Pace;
@@ -19,8 +18,9 @@ use linux_raw_sys::general as raw;
 
 /// `close(fd)`.
 pub async fn close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let file = thread.process().files().table().remove(a.int(0))?;
-    closed(thread, &file);
+    let files = thread.process().files();
+    let file = files.table().remove(a.int(0))?;
+    files.closed(thread.process().id(), &file);
     file.release().await;
     Ok(0)
 }
@@ -29,20 +29,8 @@ pub async fn close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 pub fn close_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let files = thread.process().files();
     let file = files.table().remove_if(a.int(0), |file| !matches!(file.object(), Object::Socket(_)))?;
-    closed(thread, &file);
+    files.closed(thread.process().id(), &file);
     Some(Ok(0))
-}
-
-/// Gives up the process's POSIX locks on a file, and its notice of a message queue: closing any descriptor of it does so
-/// (fcntl(2), mq_notify(3)).
-fn closed(thread: &Thread, file: &OpenFile) {
-    if let Object::MessageQueue(queue) = file.object() {
-        queue.forget_notice(thread.process().id());
-    }
-    if let Some(place) = file.place() {
-        let owner = Owner::Process(thread.process().id());
-        file.tenant().locks.release_owner(place.key(), owner);
-    }
 }
 
 /// Flags of close_range (close_range.h).
@@ -55,7 +43,7 @@ pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if first > last || flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & CLOSE_RANGE_UNSHARE != 0 {
+    if flags & CLOSE_RANGE_UNSHARE != 0 && thread.process().files().table().is_shared() {
         let shared = thread.process().files().duplicate(u64::from(raw::CLONE_FS)).await?;
         thread.process().set_files(shared);
     }
@@ -67,7 +55,7 @@ pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut pace = Pace::new();
     let mut next = Some(first);
     while let Some((at, file)) = next.and_then(|next| files.table().remove_first(next, last)) {
-        closed(thread, &file);
+        files.closed(thread.process().id(), &file);
         file.release().await;
         pace.step().await;
         next = at.checked_add(1);
@@ -101,9 +89,9 @@ pub fn dup3(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 fn duplicate_to(thread: &Thread, from: i32, to: i32, close_on_exec: bool) -> Outcome {
     let file = file_of(thread, from)?;
     let limit = thread.process().limit(raw::RLIMIT_NOFILE);
-    let before = thread.process().files().table().replace(file, close_on_exec, to, limit)?;
-    if let Some(before) = before {
-        closed(thread, &before);
+    let files = thread.process().files();
+    if let Some(before) = files.table().replace(file, close_on_exec, to, limit)? {
+        files.closed(thread.process().id(), &before);
     }
     answer(to)
 }

@@ -22,8 +22,10 @@ pub(super) async fn fcntl_lock(thread: &Thread, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let text = thread.read_vec(a.word(2), BYTES).await?;
-    let process = thread.process().id();
-    let owner = if by_description { Owner::of_description(&file) } else { Owner::Process(process) };
+    let (owner, process) = match by_description {
+        true => (Owner::of_description(&file), -1),
+        false => (thread.process().files().lock_owner(), thread.process().id()),
+    };
     let key = file.place().ok_or(Errno::EINVAL)?.key();
     let kind = u16::from_le_bytes([text[0], text[1]]);
     let (start, end) = range(&file, &text).await?;
@@ -38,19 +40,11 @@ pub(super) async fn fcntl_lock(thread: &Thread, a: Arguments) -> Outcome {
         raw::F_RDLCK | raw::F_WRLCK => return Err(Errno::EBADF),
         _ => return Err(Errno::EINVAL),
     };
-    let wanted = Lock { owner, kind, start, end };
+    let wanted = Lock { owner, kind, start, end, process };
     match command {
         raw::F_GETLK | raw::F_OFD_GETLK => tell(thread, a.word(2), text, locks.conflict(key, &wanted)).await,
-        raw::F_SETLK | raw::F_OFD_SETLK => {
-            thread.process().files().note_lock_owner(process);
-            locks.try_lock(key, wanted)?;
-            Ok(0)
-        }
-        _ => {
-            thread.process().files().note_lock_owner(process);
-            thread.interruptible(locks.lock(key, wanted)).await??;
-            Ok(0)
-        }
+        raw::F_SETLK | raw::F_OFD_SETLK => locks.try_lock(key, wanted).map(|()| 0),
+        _ => thread.interruptible(locks.lock(key, wanted)).await?.map(|()| 0),
     }
 }
 
@@ -90,15 +84,11 @@ async fn tell(thread: &Thread, out: u64, mut text: alloc::vec::Vec<u8>, conflict
     };
     let kind = if lock.kind == Kind::Read { raw::F_RDLCK } else { raw::F_WRLCK };
     let bytes = if lock.end == u64::MAX { 0 } else { lock.end.saturating_sub(lock.start) };
-    let process = match lock.owner {
-        Owner::Process(process) => process,
-        Owner::Description(_) | Owner::Whole(_) => -1,
-    };
     text[..2].copy_from_slice(&(kind as u16).to_le_bytes());
     text[2..4].copy_from_slice(&(raw::SEEK_SET as u16).to_le_bytes());
     text[8..16].copy_from_slice(&lock.start.to_le_bytes());
     text[16..24].copy_from_slice(&bytes.to_le_bytes());
-    text[24..28].copy_from_slice(&process.to_le_bytes());
+    text[24..28].copy_from_slice(&lock.process.to_le_bytes());
     thread.copy_out(out, &text).await?;
     Ok(0)
 }
@@ -121,7 +111,7 @@ pub async fn flock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         _ => return Err(Errno::EINVAL),
     };
-    let wanted = Lock { owner, kind, start: 0, end: u64::MAX };
+    let wanted = Lock { owner, kind, start: 0, end: u64::MAX, process: -1 };
     if a.unsigned(1) & raw::LOCK_NB != 0 {
         locks.try_lock(key, wanted)?;
     } else {

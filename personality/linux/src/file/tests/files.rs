@@ -111,7 +111,7 @@ fn close_on_exec_survives_nothing_but_exec() {
         assert_eq!(user.call(72, &[fd, 1]).await, Ok(1));
         let copy = user.call(32, &[fd]).await.unwrap();
         assert_eq!(user.call(72, &[copy, 1]).await, Ok(0));
-        let files = user.thread.process().files().executed(crate::file::context::Sharing::Stays).await.unwrap();
+        let files = user.thread.process().files().executed(1, crate::file::context::Sharing::Stays).await;
         user.thread.process().set_files(files);
         assert_eq!(user.call(72, &[fd, 1]).await, Err(Errno::EBADF));
         assert_eq!(user.call(72, &[copy, 1]).await, Ok(0));
