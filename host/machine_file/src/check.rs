@@ -161,6 +161,7 @@ pub(super) fn check(path: &Path, mut file: raw::File) -> Result<Description, Vec
     zones::Split::link(&file, &mut first.machine, &mut zones, &mut described);
     Ok(Description {
         path: path.into(),
+        text: String::new(),
         machine: Machine { zones: described, cells_devices, ..first.machine },
         tenants: first.tenants,
         devices: first.devices,

@@ -60,6 +60,8 @@ pub use volumes::HostVolume;
 pub struct Description {
     /// The file that it was read from.
     pub path: PathBuf,
+    /// The file's text when it was read ([`read`]); empty for a text that is no file ([`parse`]).
+    pub text: String,
     /// The machine for the kernel, or that of the supervisor. `seed`, `started_unix_s` and `files` are filled in when the module is made.
     pub machine: Machine,
     /// The host's side of each tenant, in the order of `machine.tenants` without the system tenant.
@@ -221,7 +223,7 @@ impl Image {
 /// [`FileError`] holds the text and everything found wrong with it, in the order of the file.
 pub fn read(path: &Path) -> Result<Description, FileError> {
     let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
-    parse(path, &text)
+    parse(path, &text).map(|description| Description { text, ..description })
 }
 
 /// Checks the text of a machine file; `path` is for messages and for relative paths in it.

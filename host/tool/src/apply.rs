@@ -68,19 +68,17 @@ struct Difference {
     has_checks: bool,
 }
 
-/// Keeps a copy of a machine's file for later; a machine of an image has none.
+/// Keeps a machine's file for later, as it was when it was read: it may be another one by now. A machine of an image has none.
 ///
 /// # Errors
 /// When the host's disk is full.
-pub fn keep(folder: &Path, file: &Path) -> Result<()> {
+pub fn keep(folder: &Path, read: &Description) -> Result<()> {
     let copy = folder.join(COPY);
-    match std::fs::read(file) {
-        Ok(text) => whole_file::write(&copy, text),
-        Err(_) => {
-            let _ = std::fs::remove_file(&copy);
-            Ok(())
-        }
+    if read.text.is_empty() {
+        let _ = std::fs::remove_file(&copy);
+        return Ok(());
     }
+    whole_file::write(&copy, &read.text)
 }
 
 /// Runs `gyre apply FILE`.
@@ -92,10 +90,17 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
     let target = Target::find(Some(&wanted.machine.name))?;
     let before = target.running()?;
     let snapshot = target.snapshot()?;
-    let mut images = images::difference(
-        images::Compared { target: &target, before: &before, wanted: &wanted, wish: images::Wish::of(arguments) },
-        &snapshot,
-    );
+    let wish = images::Wish::of(arguments);
+    let provided = images::provided(target.project(), &wanted, wish)?;
+    let compared = images::Compared {
+        project: target.project(),
+        folder: target.folder(),
+        before: &before,
+        wanted: &wanted,
+        provided: &provided,
+        wish,
+    };
+    let mut images = images::difference(compared, &snapshot);
     let mut reasons = needs_new_run(&before, &wanted);
     reasons.append(&mut images.refusals);
     if !reasons.is_empty() {
@@ -133,7 +138,7 @@ pub fn apply(arguments: &cli::Apply) -> Result<ExitCode> {
         if difference.has_checks {
             target.check_health(&wanted)?;
         }
-        keep(target.folder(), &arguments.file)?;
+        keep(target.folder(), &wanted)?;
         Members::forget(target.folder());
         events::add(target.folder(), &events::Event::now(None, &format!("{} was applied", arguments.file.display())))?;
     }
@@ -329,6 +334,20 @@ mod tests {
             ..Activity::default()
         };
         Snapshot { activities: customers(of).map(one).collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn the_file_is_kept_as_it_was_read_and_a_machine_of_an_image_keeps_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("m.toml"), folder.path().join(COPY));
+        let text = "[image.a]\n[[tenant]]\nname = \"gold\"\nshare = 1\nimage = \"a\"\n";
+        std::fs::write(&path, text).unwrap();
+        let read = gyre_machine_file::read(&path).unwrap();
+        std::fs::write(&path, text.replace("share = 1", "share = 2")).unwrap();
+        keep(folder.path(), &read).unwrap();
+        assert_eq!(std::fs::read_to_string(&copy).unwrap(), text, "somebody writes it meanwhile");
+        keep(folder.path(), &file("share = 1")).unwrap();
+        assert!(!copy.exists());
     }
 
     #[test]

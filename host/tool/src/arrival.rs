@@ -298,14 +298,16 @@ impl Target {
         loop {
             let all = self.agent.snapshot()?.activities;
             let own = all.into_iter().find(|one| one.name == name && !one.state.has_left());
-            match own.map(|own| own.state) {
+            let how = match own.map(|own| own.state) {
                 Some(State::Away) => break,
                 Some(State::Failed { why }) => return Err(Failure::new(format!("tenant `{name}`: {why}"))),
-                _ => {}
-            }
+                Some(state) => state.to_string(),
+                None => "it is not there".into(),
+            };
             if Instant::now() > limit {
-                let help = "once its programs have ended, gyre apply goes on";
-                return Err(Failure::with_help(format!("tenant `{name}` has not gone away for its image"), help));
+                let help = "nothing was written to its disk. Once it is away, gyre apply goes on";
+                let message = format!("tenant `{name}` has not gone away for its image: {how}");
+                return Err(Failure::with_help(message, help));
             }
             std::thread::sleep(PAUSE);
         }
@@ -335,7 +337,7 @@ impl Target {
         while self.agent.snapshot()?.activities.iter().any(is_leaving) {
             if Instant::now() > limit {
                 return Err(Failure::new(format!(
-                    "tenant `{name}` is leaving still; its ports are open until it has left"
+                    "tenant `{name}` is leaving still: its ports are open, and nobody else gets its disk, until it has left"
                 )));
             }
             std::thread::sleep(PAUSE);
@@ -390,7 +392,7 @@ impl Target {
 fn moves(described: &Description, comers: &[(Tenant, HostTenant)], wishes: &Wishes) -> Moves {
     Moves {
         file: std::path::absolute(&described.path).unwrap_or_else(|_| described.path.clone()),
-        text: std::fs::read_to_string(&described.path).unwrap_or_default(),
+        text: described.text.clone(),
         comers: comers.iter().map(|(tenant, _)| tenant.name.clone()).collect(),
         leavers: wishes.leavers.clone(),
     }

@@ -36,10 +36,9 @@ use crate::{
 /// When the file is wrong.
 pub fn read(path: &std::path::Path) -> Result<Description> {
     let description = file::read(path)?;
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    check_packages(&description, &text)?;
+    check_packages(&description, &description.text)?;
     for warning in &description.warnings {
-        let warning = FileError::warning(path, &text, warning.clone());
+        let warning = FileError::warning(path, &description.text, warning.clone());
         eprintln!("{:?}", miette::Report::new(warning));
     }
     Ok(description)

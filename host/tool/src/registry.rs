@@ -50,11 +50,23 @@ pub fn provide(project: &Project, description: &mut Description, pull: Pull) -> 
     Ok(())
 }
 
+/// Returns where the layout of an image is, or would be.
+///
+/// # Errors
+/// When the name is none of an image.
+#[cfg(test)]
+pub fn place(project: &Project, text: &str) -> Result<PathBuf> {
+    Ok(project.cache("pulled")?.join(reference(text)?.file_name()))
+}
+
+fn reference(text: &str) -> Result<Reference> {
+    Reference::parse(text)
+        .map_err(|expected| Failure::with_help(format!("`{text}` is not the name of an image of a registry"), expected))
+}
+
 /// Returns the layout of an image, which is pulled if that is needed.
 fn layout(project: &Project, text: &str, pull: Pull) -> Result<PathBuf> {
-    let reference = Reference::parse(text).map_err(|expected| {
-        Failure::with_help(format!("`{text}` is not the name of an image of a registry"), expected)
-    })?;
+    let reference = reference(text)?;
     let folder = project.cache("pulled")?;
     let place = folder.join(reference.file_name());
     if place.exists() && pull == Pull::Missing {

@@ -162,7 +162,7 @@ pub fn start_with_clock(
     up::forget(&folder);
     Instances::of(&description, &folder).write()?;
     Info::of(&description).write(&folder)?;
-    apply::keep(&folder, &description.path)?;
+    apply::keep(&folder, &description)?;
     places::write(&folder, &description)?;
     Members::forget(&folder);
     let console = folder.join("console.log");
