@@ -1,4 +1,4 @@
-//! Who looks into /proc, and whether it may look into a process (ptrace(2), "Ptrace access mode checking").
+//! Those who look into /proc, and their right to look into a process (ptrace(2), "Ptrace access mode checking").
 //!
 //! Whoever looks takes a [`ProcessView`] first and asks then. execve changes a process's rights before its files and its memory, and these before its
 //! [`Program`](crate::process::Program); a view takes them the other way round. So if the answer is yes and the program still is the one of the view,
@@ -10,7 +10,7 @@ use crate::{Process, Thread};
 use alloc::sync::Arc;
 use gyre_interface::files::FileError;
 
-/// Who looks.
+/// Somebody who looks.
 #[derive(Clone, Copy)]
 pub enum Looker<'a> {
     /// A thread, with its rights to files.

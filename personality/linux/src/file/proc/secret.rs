@@ -17,7 +17,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_address_space::AddressSpace;
 
-/// What such a file tells.
+/// The contents of such a file, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
     /// mem: the bytes of the memory, by their addresses.
@@ -38,7 +38,7 @@ pub enum Told {
     ThreadIo,
 }
 
-/// The contents of such a file, as long as they are there.
+/// The secret of a process, as long as it is there.
 pub struct Secret {
     told: Told,
     /// The number of the thread, or of the process.
