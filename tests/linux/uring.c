@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -752,7 +754,110 @@ static void from_disk(void) {
     CHECK(close(fd) == 0 && unlink(name) == 0);
 }
 
-int main(void) {
+/* The descriptors of a program with operations that wait, and of the one behind it. */
+struct held {
+    struct ring r;
+    int ends[2], closed;
+};
+
+/* Operations that wait for an empty pipe, and behind them others that close a descriptor and open a new one. */
+static void submit_slow(struct held *held) {
+    get(&held->r, IORING_OP_READ, held->ends[0], back, 1, 0, 0)->flags = IOSQE_IO_LINK;
+    get(&held->r, IORING_OP_CLOSE, held->closed, 0, 0, 0, 1);
+    struct io_uring_sqe *sqe = get(&held->r, IORING_OP_POLL_ADD, held->ends[0], 0, 0, 0, 2);
+    sqe->poll_events = POLLIN, sqe->flags = IOSQE_IO_LINK;
+    get(&held->r, IORING_OP_OPENAT, AT_FDCWD, "data", 0, 0, 3);
+    CHECK(submit(&held->r, 0) == 4);
+}
+
+static void *submit_in_thread(void *held) {
+    submit_slow(held);
+    return NULL;
+}
+
+static void hold(struct held *held) {
+    open_ring(&held->r, 8, 0, 0);
+    CHECK(pipe(held->ends) == 0 && (held->closed = dup(held->ends[0])) >= 0);
+}
+
+static void let_go(struct held *held) {
+    close_ring(&held->r), close(held->ends[0]), close(held->ends[1]), close(held->closed);
+}
+
+/* The program takes another one's place. */
+static void succeed(struct held *held) {
+    char numbers[4][16];
+    int kept[4] = {held->ends[0], held->ends[1], held->closed, held->r.fd};
+    for (int i = 0; i < 4; i++)
+        snprintf(numbers[i], sizeof numbers[i], "%d", kept[i]);
+    execl("/proc/self/exe", "uring", numbers[0], numbers[1], numbers[2], numbers[3], NULL);
+    CHECK(!"execve answers");
+}
+
+/* What they wait for comes: they do nothing to this program. */
+static void is_left_alone(struct held *held) {
+    int free = dup(held->closed), bytes = 0;
+    CHECK(free >= 0 && close(free) == 0 && write(held->ends[1], "ab", 2) == 2);
+    sleep_ms(50);
+    CHECK(ioctl(held->ends[0], FIONREAD, &bytes) == 0 && bytes == 2 && fcntl(held->closed, F_GETFD) >= 0 && dup(held->closed) == free);
+}
+
+static int successor(char **numbers) {
+    struct held held = {.ends = {atoi(numbers[0]), atoi(numbers[1])}, .closed = atoi(numbers[2])};
+    struct pollfd ring = {atoi(numbers[3]), POLLIN};
+    is_left_alone(&held);
+    /* Either it was closed, or the operations are over. */
+    CHECK(fcntl(ring.fd, F_GETFD) == -1 || (poll(&ring, 1, 5000) == 1 && ring.revents == POLLIN));
+    return 0;
+}
+
+static int submit_and_succeed(void *held) {
+    submit_slow(held);
+    succeed(held);
+    return 1;
+}
+
+static int submit_and_end(void *held) {
+    submit_slow(held);
+    _exit(0);
+}
+
+/* Operations end with the program that has submitted them, also if others have the ring or the memory. */
+static void end_with_program(void) {
+    static char stack[65536] __attribute__((aligned(16)));
+    static struct held held;
+    int results[4];
+    for (int in_thread = 0; in_thread < 2; in_thread++) {
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t thread;
+            hold(&held);
+            CHECK(fcntl(held.r.fd, F_SETFD, 0) == 0);
+            if (in_thread)
+                CHECK(pthread_create(&thread, NULL, submit_in_thread, &held) == 0 && pthread_join(thread, NULL) == 0);
+            else
+                submit_slow(&held);
+            succeed(&held);
+        }
+        CHECK(status_of(child) == 0);
+    }
+    hold(&held);
+    pid_t sibling = clone(submit_and_succeed, stack + sizeof stack, CLONE_VM | SIGCHLD, &held);
+    take_all(&held.r, results, 4);
+    CHECK(results[0] == -ECANCELED && results[1] == -ECANCELED && results[2] == -ECANCELED && results[3] == -ECANCELED);
+    CHECK(status_of(sibling) == 0);
+    let_go(&held);
+    hold(&held);
+    CHECK(status_of(clone(submit_and_end, stack + sizeof stack, CLONE_VM | SIGCHLD, &held)) == 0);
+    is_left_alone(&held);
+    take_all(&held.r, results, 4);
+    CHECK(results[0] == -ECANCELED && results[1] == -ECANCELED && results[2] == -ECANCELED && results[3] == -ECANCELED);
+    let_go(&held);
+}
+
+int main(int count, char **arguments) {
+    if (count == 5)
+        return successor(arguments + 1);
     struct io_uring_params p = {0};
     int fd = setup(1, &p);
     if (fd == -1 && (errno == ENOSYS || errno == EPERM)) {
@@ -771,6 +876,7 @@ int main(void) {
     overflow();
     wild();
     from_disk();
+    end_with_program();
     done("uring");
     return 0;
 }

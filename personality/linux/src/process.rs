@@ -159,6 +159,8 @@ pub struct Process {
     pub(crate) tracer: TenantLock<Weak<Process>>,
     /// Contexts of io_setup.
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
+    /// The operations of rings that its program has submitted.
+    pub(crate) under_way: crate::file::calls::uring::UnderWay,
     /// The figures of its threads that have ended, by calls; `None` until one has. Locked under the lock of its threads.
     pub(crate) io_of_ended: TenantLock<Option<IoFigures>>,
     /// The consumption of reaped children.
@@ -242,6 +244,7 @@ impl Process {
             tracees: Default::default(),
             tracer: TenantLock::new(Weak::new()),
             asynchronous: Default::default(),
+            under_way: Default::default(),
             io_of_ended: TenantLock::default(),
             children_used: TenantLock::default(),
             undo: Default::default(),

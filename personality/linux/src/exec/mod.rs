@@ -6,7 +6,7 @@
 //! * `prepare` opens the file, follows `#!` lines (`script`), maps the segments and the interpreter (`load`), and
 //!   builds the stack (`stack`). All may fail.
 //! * `replace_program` then ends the other threads, which may still fail if this one is killed. From there on nothing
-//!   fails.
+//!   fails. What the former program has submitted to rings ends next, then its descriptors that are not kept are closed.
 //! * Meanwhile nobody begins to trace the process (`guard`). It has the new program's rights before it has its memory and
 //!   files, so that nobody with the old rights sees those.
 //! * `reset` drops the state that a program does not inherit (execve(2)): handlers, timers, the robust list.
@@ -159,6 +159,8 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     end_other_threads(thread).await?;
     // From here on nothing fails.
     let process = thread.process();
+    // The new program's rights and descriptors are not for what the former one has submitted.
+    process.under_way.end().await;
     let directories = if prepared.rights.is_secure { Sharing::Ends } else { Sharing::Stays };
     let files = process.files().executed(process.id(), directories).await;
     let shows_itself = take_rights(thread, prepared.rights);

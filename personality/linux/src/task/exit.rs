@@ -19,7 +19,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_message::within;
 use linux_raw_sys::general as raw;
+
+/// How long the end of a process waits for the end of operations that it has submitted, ns.
+const OPERATIONS_NS_MAX: u64 = 1_000_000_000;
 
 /// `exit(code)`: ends the calling thread.
 pub fn exit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -54,6 +58,8 @@ pub(crate) async fn leave(thread: &Arc<Thread>) {
     if process.alive_threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.set_end_status(0);
         process.timers.end().await;
+        // A failure of the kernel may keep one for ever; that ends the process in another way.
+        within(OPERATIONS_NS_MAX, process.under_way.end()).await;
         semaphores::undo::end(process).await;
         process.files().ended().await;
         release_space(process).await;
@@ -71,6 +77,7 @@ async fn release_space(process: &Arc<Process>) {
 /// Closes the descriptors of a process whose threads are lost. To be called again if it fails: it goes on behind the file that it failed at.
 pub async fn close_files(process: &Process) {
     process.files().ended_by_failure().await;
+    process.under_way.ask_to_end().await;
 }
 
 /// Gives up the memory of a process whose threads are lost.

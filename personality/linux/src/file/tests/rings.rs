@@ -20,7 +20,9 @@ const SETUP: u64 = 425;
 const ENTER: u64 = 426;
 pub(super) const READ: u8 = 22;
 const WRITE: u8 = 23;
+const CLOSE: u8 = 19;
 const LINK: u8 = 1 << 2;
+const HARD_LINK: u8 = 1 << 3;
 const ASYNC: u8 = 1 << 4;
 const PAGE: u64 = 4096;
 
@@ -161,6 +163,22 @@ fn work_that_is_divided_is_not_done_past_its_scheduler() {
         counts();
         assert_eq!(ring.submit(&[(READ, 0, file, at, 5000, 0), (READ, 0, file, at, 100, 0)], 2).await, [5000, 100]);
         assert_eq!(counts(), [2, 5100], "each passes once");
+    });
+}
+
+#[test]
+fn what_a_program_has_under_way_ends_with_it() {
+    run((false, false), |user, _| async move {
+        let (read, write) = user.pipe(0).await;
+        let kept = user.call(32, &[read]).await.unwrap();
+        let ring = Ring::new(&user).await;
+        let at = user.put(&[0; 10]).await;
+        let one = |flag| [(READ, flag, read, at, 1, 0), (CLOSE, 0, kept, 0, 0, 0)];
+        assert_eq!(ring.submit(&[one(LINK), one(HARD_LINK)].concat(), 0).await, []);
+        user.thread.process().under_way.end().await;
+        assert_eq!(ring.results(0).await, [-Errno::ECANCELED.0; 4], "also behind a hard link");
+        user.write(write, b"ab").await.unwrap();
+        assert_eq!((user.read(kept, 10).await, user.call(32, &[kept]).await.is_ok()), (Ok(b"ab".to_vec()), true));
     });
 }
 

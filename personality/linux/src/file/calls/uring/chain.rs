@@ -3,6 +3,7 @@
 use super::operation::Operation;
 use super::ring::{Cancel, Ring};
 use super::submission::{HARD_LINK, SKIP_SUCCESS, Submission, code};
+use super::under_way::Place;
 use crate::{Errno, Outcome, Thread};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -19,6 +20,8 @@ pub struct Step {
     /// `None` once it was begun.
     pub operation: Option<Operation>,
     pub cancel: Arc<Cancel>,
+    /// Its program waits for its end if another one follows.
+    pub _place: Place,
 }
 
 /// Operations that are done one after the other. An operation that is left when it is dropped was not done, and is
@@ -109,6 +112,9 @@ impl Chain {
 
     /// Does one operation, unless it is cancelled or its time is over first.
     async fn perform(&self, number: u64, operation: Operation, cancel: &Cancel, limit: Option<u64>) -> (Outcome, bool) {
+        if cancel.is_asked() {
+            return (Err(Errno::ECANCELED), false);
+        }
         // Pinned in place, once: if it were moved, the task would have room for it twice.
         let work = pin!(async {
             self.ring.turn_of(number).await;

@@ -6,6 +6,8 @@
 //!   program <--completions-- ring <--result-- operation: the work of the system call of that name, by a worker that gets no signals
 //! ```
 //!
+//! The operations that a program has submitted end with it, also if others have the ring: they use its descriptors (`under_way`).
+//!
 //! Left out, and refused with EINVAL: a kernel thread that polls for submissions (SQPOLL), polled devices, submissions of 128 and completions
 //! of 32 bytes, buffers that the kernel selects, direct descriptors, multishot operations, personalities.
 
@@ -18,12 +20,14 @@ mod ring;
 mod ring_transfer;
 mod submission;
 mod submit;
+mod under_way;
 
 pub(super) use at_once::{begin as begin_at_once, transfer as transfer_at_once};
 pub(super) use operation::{FileRange, Operation};
 pub use register::register;
 pub(super) use ring::Cancel;
 pub use ring::Ring;
+pub use under_way::UnderWay;
 
 use super::{answer, install, usable_file};
 use crate::file::buffer::{half, word};

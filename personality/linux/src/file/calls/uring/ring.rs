@@ -42,9 +42,14 @@ impl Cancel {
         self.told.wake_all();
     }
 
+    /// Returns whether it was asked.
+    pub fn is_asked(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
     /// Completes once it was asked.
     pub async fn asked(&self) {
-        self.told.until(|| self.wanted.load(Ordering::Acquire).then_some(())).await;
+        self.told.until(|| self.is_asked().then_some(())).await;
     }
 }
 

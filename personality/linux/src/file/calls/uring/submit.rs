@@ -7,6 +7,7 @@ use super::operation::Operation;
 use super::ring::{Cancel, Flight, Ring};
 use super::ring_transfer::RingTransfer;
 use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
+use super::under_way::Place;
 use crate::file::begun_io::Asker;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
@@ -89,8 +90,9 @@ impl Batch<'_> {
             Flight { user_data: wish.user_data, code: wish.code, file: operation.file(), cancel: Some(cancel.clone()) };
         let Some(number) = self.ring.begin(flight, wish.flags & DRAIN != 0) else { return false };
         let worker = self.worker().clone();
+        let place = Place::take(&worker, &cancel);
         let chain = self.chain.get_or_insert_with(|| Chain::new(self.ring, worker));
-        chain.push(Step { number, wish, operation: Some(operation), cancel });
+        chain.push(Step { number, wish, operation: Some(operation), cancel, _place: place });
         if !wish.is_linked() {
             let next = chain.next();
             core::mem::replace(chain, next).launch(self.resource).await;
