@@ -174,6 +174,11 @@ pub trait KernelServices: Send + Sync + 'static {
     fn processor_limit_milli(&self, _activity: ActivityId) -> Option<u64> {
         None
     }
+    /// Returns the processors that the tenant of this activity may use as far as cells in time go, a bit each: those of its own cell, or those
+    /// that no other one has for itself.
+    fn processors(&self, _activity: ActivityId) -> u64 {
+        u64::MAX
+    }
     /// Returns whether a tenant holds more memory than it may, so that nothing new may be made for its programs.
     fn is_over_limit(&self, activity: ActivityId) -> bool;
     /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.

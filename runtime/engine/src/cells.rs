@@ -122,6 +122,11 @@ impl Engine {
         self.cells.epoch.lock().clone()
     }
 
+    /// The cores that the threads of a top-level activity may use, as far as cells go: those of its cell, or all but the dedicated ones.
+    pub fn cores_by_cells(&self, root: ActivityId) -> u64 {
+        self.cells.mask(root)
+    }
+
     /// Says whether every core has changed over to a table.
     pub fn is_taken_up(&self, epoch: &Epoch) -> bool {
         self.present().all(|core| epoch.swapped_ns(core).is_some())

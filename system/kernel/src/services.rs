@@ -177,6 +177,10 @@ impl KernelServices for Services {
         cycles_per_s.checked_div(gyre_machine::cycles_per_ms())
     }
 
+    fn processors(&self, activity: ActivityId) -> u64 {
+        self.engine.cores_by_cells(self.kernel.base.tenant_of(activity))
+    }
+
     fn is_over_limit(&self, activity: ActivityId) -> bool {
         self.engine.accounts().activities.is_over_limit(activity)
     }

@@ -2,7 +2,7 @@
 //!
 //! The tenant is the root of its hierarchy, and has no groups below. Nothing can be written: the machine's owner sets the limits.
 
-use super::system::cores;
+use super::system::{cores, cores_of};
 use super::tree::Body::{Directory, Processes, Text, Waits};
 use super::tree::{Row, Tree};
 use super::view::Bounds;
@@ -24,7 +24,7 @@ const ROWS: &[Row] = &[
     ("cpu.max", Text(processor_limit)),
     ("cpu.stat", Text(processor_use)),
     ("cpuset.cpus", Text(|_| cores())),
-    ("cpuset.cpus.effective", Text(|_| cores())),
+    ("cpuset.cpus.effective", Text(|proc| cores_of(bounds(proc).processors))),
     ("cpuset.mems", Text(|_| "0\n".into())),
     ("cpuset.mems.effective", Text(|_| "0\n".into())),
     ("io.stat", Text(figures::io_stat)),

@@ -72,8 +72,17 @@ const _: () = assert!(gyre_machine::CORES_MAX == 8);
 
 /// Returns the numbers of the cores as a list of ranges (cpuset(7)): "0-1,3".
 pub(super) fn cores() -> String {
+    cores_of(u64::MAX)
+}
+
+/// As [`cores`], of those among `allowed`, a bit each; all if none of them is there, as threads then run on all.
+pub(super) fn cores_of(allowed: u64) -> String {
+    let online = online();
+    let is_allowed =
+        |core: &usize| u32::try_from(*core).is_ok_and(|core| allowed.checked_shr(core).unwrap_or(0) & 1 == 1);
+    let some: Vec<usize> = online.iter().copied().filter(is_allowed).collect();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for core in online() {
+    for core in if some.is_empty() { online } else { some } {
         match ranges.last_mut() {
             Some(range) if range.1.saturating_add(1) == core => range.1 = core,
             _ => ranges.push((core, core)),

@@ -182,6 +182,7 @@ impl Processes for Tenant {
             threads,
             threads_max: self.limits.lock().threads,
             cores_max_milli: self.kernel().processor_limit_milli(self.activity()),
+            processors: self.kernel().processors(self.activity()),
         }
     }
 

@@ -114,6 +114,8 @@ pub struct Bounds {
     pub threads_max: usize,
     /// The processor time that it may use, thousandths of a core; `None` without a limit.
     pub cores_max_milli: Option<u64>,
+    /// Processors that others do not have for themselves, or those of its cell in time, a bit each.
+    pub processors: u64,
 }
 
 /// The processes of a tenant.

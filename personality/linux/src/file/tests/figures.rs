@@ -1,6 +1,6 @@
 //! Memory by kind: Shmem, the lines of status and statm, the cgroup's files.
 
-use super::world::{User, run};
+use super::world::{Surroundings, User, run, run_in, tmpfs};
 use core::sync::atomic::Ordering;
 use gyre_address_space::AddressSpace;
 use gyre_address_space::flush::LocalFlush;
@@ -104,4 +104,16 @@ fn faults_of_memory_that_is_gone_stay_with_the_tenant() {
         assert!(figure(user, "/proc/vmstat", "pgfault ").await >= after);
         assert!(figure(user, group, "pgmajfault ").await < before);
     });
+}
+
+#[test]
+fn the_cpuset_names_the_cores_of_a_cell_in_time() {
+    for (processors, shown) in [(0b10, "1\n"), (0b1101, "0,2-3\n"), (u64::MAX, "0-3\n"), (0b1_0000, "0-3\n")] {
+        gyre_machine::set_core_count(4);
+        gyre_machine::set_virtual_time(1_000_000_000);
+        run_in(Surroundings { processors, ..Surroundings::of(tmpfs()) }, |user| async move {
+            assert_eq!(text(&user, "/sys/fs/cgroup/cpuset.cpus.effective").await, shown);
+            assert_eq!(text(&user, "/sys/fs/cgroup/cpuset.cpus").await, "0-3\n");
+        });
+    }
 }

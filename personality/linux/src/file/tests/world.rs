@@ -38,13 +38,23 @@ pub(super) struct Surroundings {
     pub async_io: Option<async_io::Client>,
     pub divides_async_io: bool,
     pub flush: &'static dyn Flush,
+    /// Of the tenant's cell in time.
+    pub processors: u64,
 }
 
 impl Surroundings {
     /// Makes the surroundings of a root file system, without any other resource.
     pub fn of(root: files::Client) -> Surroundings {
         let passage = Passage::free();
-        Surroundings { root, root_kind: "tmpfs", passage, async_io: None, divides_async_io: false, flush: &LocalFlush }
+        Surroundings {
+            root,
+            root_kind: "tmpfs",
+            passage,
+            async_io: None,
+            divides_async_io: false,
+            flush: &LocalFlush,
+            processors: u64::MAX,
+        }
     }
 }
 
@@ -77,6 +87,9 @@ impl KernelServices for Surroundings {
     }
     fn flush(&self) -> &'static dyn Flush {
         self.flush
+    }
+    fn processors(&self, _activity: ActivityId) -> u64 {
+        self.processors
     }
 }
 
