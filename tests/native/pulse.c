@@ -172,6 +172,10 @@ static void numbers_that_cannot_be(void) {
     CHECK(gyre_pulse_run(&scheduler, &bad, first, NULL, NULL) == -EINVAL);
     bad = good, bad.tick_ns = 49999;
     CHECK(gyre_pulse_run(&scheduler, &bad, first, NULL, NULL) == -EINVAL);
+    bad = good, bad.follows = GYRE_PULSE_SHARE + 1;
+    CHECK(gyre_pulse_run(&scheduler, &bad, first, NULL, NULL) == -EINVAL);
+    bad = good, bad.unused = 1;
+    CHECK(gyre_pulse_run(&scheduler, &bad, first, NULL, NULL) == -EINVAL);
     bad = good, bad.limit_ns = UINT64_MAX;
     CHECK(gyre_pulse_run(&scheduler, &bad, first, NULL, NULL) == -EINVAL);
     CHECK(gyre_pulse_spawn(see, NULL, 0) == -EPERM && gyre_pulse_sleep_until(0) == -EPERM);

@@ -35,11 +35,18 @@ struct gyre_pulse_scheduler {
     void (*adapt)(void *own, unsigned before, unsigned after);
 };
 
+/* The number of virtual cores follows nothing but gyre_pulse_resize; or, besides, the processors that the program may use, as its control group
+ * says while it runs (cpu.max, cpuset.cpus.effective). Then adapt is called at each change. */
+#define GYRE_PULSE_NOTHING 0
+#define GYRE_PULSE_SHARE 1
+
 struct gyre_pulse_options {
-    uint32_t cores;    /* virtual cores, 1 to 64 */
+    uint32_t cores;    /* virtual cores, 1 to 64; the most if their number follows something */
     uint32_t signals;  /* not 0: ticks by signals on Gyre, too */
     uint64_t tick_ns;  /* time between ticks, 50 us to 10 s; 0 for none */
     uint64_t limit_ns; /* for how long ticks may be masked before SIGXCPU ends the program, up to a minute; 0: a second */
+    uint32_t follows;  /* GYRE_PULSE_NOTHING or GYRE_PULSE_SHARE: what their number follows */
+    uint32_t unused;   /* 0 */
 };
 
 struct gyre_pulse_report {

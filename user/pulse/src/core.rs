@@ -157,9 +157,10 @@ impl Core {
         Some(held)
     }
 
-    /// Asks the scheduler what runs next.
+    /// Asks the scheduler what runs next. A core that is not wanted takes nothing more, however much waits.
     fn decide(&self, now_ns: u64) -> Option<Held> {
         let (scheduler, id) = (self.runtime.scheduler, Vcore(self.id));
+        let is_wanted = self.runtime.is_wanted(self.id);
         match (self.reason.replace(Reason::Enter), self.keep.take()) {
             (Reason::Tick, _) => self.take(Place::Parked, now_ns).and_then(|held| self.after(held, Reason::Tick)),
             (Reason::Yield, _) => self.take(Place::Parked, now_ns).and_then(|held| self.after(held, Reason::Yield)),
@@ -169,15 +170,16 @@ impl Core {
                 if let Some(held) = back {
                     scheduler.ready(id, held);
                 }
-                scheduler.done(id)
+                if is_wanted { scheduler.done(id) } else { None }
             }
             (Reason::Done, _) => {
                 if let Some(held) = self.take(Place::Parked, now_ns) {
                     self.runtime.end_thread(held);
                 }
-                scheduler.done(id)
+                if is_wanted { scheduler.done(id) } else { None }
             }
-            _ => scheduler.enter(id),
+            _ if is_wanted => scheduler.enter(id),
+            _ => None,
         }
     }
 
@@ -201,6 +203,7 @@ extern "C" fn turn(core: *const u8) -> ! {
     // One look at the clock serves the whole turn.
     let mut now = now_ns();
     core.runtime.wake_sleepers(Vcore(core.id), now);
+    core.runtime.follow_share();
     let mut next = core.decide(now);
     loop {
         if let Some(held) = next.take() {
@@ -211,6 +214,7 @@ extern "C" fn turn(core: *const u8) -> ! {
             // SAFETY: `live` waits there.
             unsafe { switch::gyre_pulse_unpark(core.home.get()) }
         }
+        core.runtime.follow_share();
         if core.runtime.is_wanted(core.id) {
             next = core.runtime.scheduler.enter(Vcore(core.id));
         } else {
@@ -229,6 +233,7 @@ pub(crate) extern "C" fn called(area: *const u8, _reason: u64) -> ! {
     let core = unsafe { &*area.cast::<Core>() };
     let now = now_ns();
     core.runtime.wake_sleepers(Vcore(core.id), now);
+    core.runtime.follow_share();
     let next = core.take(Place::Stopped, now).and_then(|held| core.after(held, Reason::Tick));
     if let Some(held) = next {
         core.run(held, now);

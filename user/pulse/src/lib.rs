@@ -9,6 +9,7 @@
 //! | [`schedulers`] | round robin, earliest deadline first, speed balancing, work stealing |
 //! | [`hand_over`] | kernel threads that name the next to run |
 //! | [`threads`] | kernel threads of a program that knows nothing of this, each on a virtual core at a time |
+//! | `share` | the processors that the program may use, looked up while it runs |
 //! | [`mutex`] | a mutex whose holder inherits the deadline of who waits |
 //! | `core` | a virtual core: one kernel thread, its area and its turns |
 //! | `fiber` | a thread of the program: a stack and a saved context |
@@ -33,6 +34,7 @@ mod resume;
 mod runtime;
 mod scheduler;
 pub mod schedulers;
+mod share;
 mod signals;
 mod spin;
 mod switch;
@@ -46,5 +48,6 @@ pub use runtime::{
     Options, Report, now_ns, resize, run, set_deadline, sleep_until, spawn, spawn_due, ticks, yield_now,
 };
 pub use scheduler::{Scheduler, Vcore};
+pub use share::Follows;
 pub use spin::{Spin, mask, masked, unmask};
 pub use way::Way;

@@ -3,7 +3,7 @@
 
 mod program;
 
-use program::{deadlines, hand_over, overrun, policies, ticks};
+use program::{deadlines, hand_over, overrun, policies, share, ticks};
 
 #[global_allocator]
 static HEAP: gyre_pulse::Allocator = gyre_pulse::Allocator;
@@ -15,8 +15,9 @@ fn main() {
         "deadlines" => deadlines::measure(),
         "policies" => policies::show(),
         "overrun" => overrun::show(),
+        "share" => share::show(std::env::args().skip(2)),
         _ => {
-            eprintln!("gyre-pulse ticks | deadlines | policies | overrun");
+            eprintln!("gyre-pulse ticks | deadlines | policies | overrun | share FILE COUNT...");
             std::process::exit(2);
         }
     };

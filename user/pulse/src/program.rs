@@ -5,4 +5,5 @@ pub(crate) mod hand_over;
 mod kernel_deadlines;
 pub(crate) mod overrun;
 pub(crate) mod policies;
+pub(crate) mod share;
 pub(crate) mod ticks;

@@ -4,7 +4,8 @@
 //! called by each thread of a scheduler, and answer [`Error::Outside`] to others.
 //!
 //! A change of the number of virtual cores has two phases: it is asked for, then each virtual core that leaves finishes its turn, and the last one
-//! tells the scheduler.
+//! tells the scheduler. A change by the program's share ([`Follows::Share`]) is noted by its thread and begun by a virtual core, in its next turn
+//! or tick.
 //! An idle virtual core waits on a word that counts changes: threads that are ready, the end, another number.
 
 use std::{
@@ -18,10 +19,11 @@ use std::{
 use gyre_contract::pulse::{LIMIT_NS_MAX, TICK_NS_MAX, TICK_NS_MIN};
 
 use crate::{
-    Error, Held, Scheduler, Spin, THREADS_MAX, Vcore, Way,
+    Error, Follows, Held, Scheduler, Spin, THREADS_MAX, Vcore, Way,
     core::{self, Core, Reason},
     fiber::Fiber,
     futex, masked,
+    share::{Source, Watch},
 };
 
 /// Virtual cores at most.
@@ -29,12 +31,14 @@ const CORES_MAX: usize = 64;
 /// An idle virtual core looks again after this time, ns.
 const LOOK_NS: u64 = 10_000_000;
 /// `Runtime::leaving`: nobody is asked to leave.
-const NOBODY: u32 = 0;
+const NOBODY: u64 = 0;
+/// `Runtime::share`: it has not changed.
+const SAME: usize = 0;
 
 /// The manner in which a scheduler is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Virtual cores, 1 to 64.
+    /// Virtual cores, 1 to 64; the most that there are if their number follows something.
     pub cores: usize,
     /// Time between ticks, 50 us to 10 s; `None` for none.
     pub tick: Option<Duration>,
@@ -42,12 +46,15 @@ pub struct Options {
     pub limit: Duration,
     /// The source of ticks.
     pub way: Way,
+    /// The fact that their number follows.
+    pub follows: Follows,
 }
 
 impl Options {
-    /// So many virtual cores with such ticks, in the way of this kernel; masks last a second at most.
+    /// So many virtual cores with such ticks, in the way of this kernel; masks last a second at most, and nothing is followed.
     pub fn new(cores: usize, tick: Duration) -> Options {
-        Options { cores, tick: Some(tick), limit: Duration::from_secs(1), way: Way::of_kernel() }
+        let (limit, follows) = (Duration::from_secs(1), Follows::Nothing);
+        Options { cores, tick: Some(tick), limit, way: Way::of_kernel(), follows }
     }
 }
 
@@ -73,7 +80,9 @@ pub(crate) struct Runtime {
     before: AtomicUsize,
     cores: usize,
     /// Virtual cores that a change waits for, a bit each in the order of their numbers.
-    leaving: AtomicU32,
+    leaving: AtomicU64,
+    /// The number of virtual cores that the program's share asks for, until one of them begins the change.
+    share: AtomicUsize,
     ticks: AtomicU64,
     missed: AtomicU64,
 }
@@ -106,10 +115,33 @@ impl Runtime {
 
     /// A virtual core that is not wanted has left; the last one tells the scheduler.
     pub(crate) fn leave(&self, id: usize) {
-        let bit = 1u32.checked_shl(id as u32).unwrap_or(0);
+        let bit = 1u64.checked_shl(id as u32).unwrap_or(0);
         if self.leaving.fetch_and(!bit, Ordering::AcqRel) == bit {
             self.scheduler.adapt(self.before.load(Ordering::Relaxed), self.wanted.load(Ordering::Relaxed));
             self.tell();
+        }
+    }
+
+    /// The program may use so many processors from now on.
+    pub(crate) fn note_share(&self, processors: usize) {
+        self.share.store(processors.clamp(1, self.cores), Ordering::Release);
+        self.tell();
+    }
+
+    /// Begins the change that the program's share asks for, if it does. Called on a virtual core, ticks masked.
+    #[inline]
+    pub(crate) fn follow_share(&self) {
+        if self.share.load(Ordering::Relaxed) != SAME {
+            self.begin_to_follow();
+        }
+    }
+
+    #[cold]
+    fn begin_to_follow(&self) {
+        let share = self.share.swap(SAME, Ordering::AcqRel);
+        if share != SAME && share != self.wanted.load(Ordering::Acquire) && self.resize(share).is_err() {
+            // Another change is under way. One that was noted meanwhile is the newer one.
+            let _ = self.share.compare_exchange(SAME, share, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -188,6 +220,16 @@ pub fn run(
     options: Options,
     first: impl FnOnce() + Send + 'static,
 ) -> Result<Report, Error> {
+    run_from(Source::of_kernel, scheduler, options, first)
+}
+
+/// As [`run`], with a share that is looked up elsewhere.
+pub(crate) fn run_from(
+    source: impl FnOnce() -> Source,
+    scheduler: &'static dyn Scheduler,
+    options: Options,
+    first: impl FnOnce() + Send + 'static,
+) -> Result<Report, Error> {
     if options.cores == 0 || options.cores > CORES_MAX || core::is_here() {
         return Err(Error::TooMany);
     }
@@ -204,12 +246,17 @@ pub fn run(
         wanted: AtomicUsize::new(options.cores),
         before: AtomicUsize::new(options.cores),
         cores: options.cores,
-        leaving: AtomicU32::new(NOBODY),
+        leaving: AtomicU64::new(NOBODY),
+        share: AtomicUsize::new(SAME),
         ticks: AtomicU64::new(0),
         missed: AtomicU64::new(0),
     }));
     runtime.spawn_in(Vcore(0), Box::new(first), u64::MAX)?;
     let refused = Arc::new(Spin::new(None));
+    let watch = match options.follows {
+        Follows::Nothing => None,
+        Follows::Share => Some(Watch::begin(source(), runtime)?),
+    };
     std::thread::scope(|scope| {
         for id in 1..options.cores {
             let refused = refused.clone();
@@ -217,6 +264,9 @@ pub fn run(
         }
         note(&refused, be(runtime, 0, period_ns, limit_ns));
     });
+    if let Some(watch) = watch {
+        watch.end();
+    }
     match refused.with(Option::take) {
         Some(error) => Err(error),
         None => {
@@ -295,7 +345,7 @@ pub fn ticks() -> Result<u64, Error> {
 }
 
 /// Sets how many virtual cores are used, from 1 to those of [`Options::cores`]. Those that leave finish their turns first; then the scheduler's
-/// `adapt` is called, once.
+/// `adapt` is called, once. If the number follows something, the next change of that replaces this one.
 ///
 /// # Errors
 /// [`Error::Outside`], [`Error::TooMany`]; [`Error::Busy`] while another change is under way.
@@ -305,11 +355,11 @@ pub fn resize(cores: usize) -> Result<(), Error> {
 
 impl Runtime {
     fn resize(&self, after: usize) -> Result<(), Error> {
-        if after == 0 || after > self.cores || self.cores > u32::BITS as usize {
+        if after == 0 || after > self.cores {
             return Err(Error::TooMany);
         }
         let before = self.wanted.load(Ordering::Acquire);
-        let leaving = (after..before).fold(NOBODY, |all, id| all | 1 << id);
+        let leaving = (after..before).fold(NOBODY, |all, id| all | 1u64.checked_shl(id as u32).unwrap_or(0));
         let begun = self.leaving.compare_exchange(NOBODY, leaving, Ordering::AcqRel, Ordering::Relaxed);
         begun.map_err(|_| Error::Busy)?;
         self.before.store(before, Ordering::Relaxed);

@@ -22,6 +22,7 @@ pub trait Scheduler: Sync {
     fn done(&self, core: Vcore) -> Option<Held> {
         self.enter(core)
     }
-    /// The program has another number of virtual cores from now on: those from `after` on ask for nothing.
+    /// The program has another number of virtual cores from now on: those from `after` on ask for nothing. Called after [`crate::resize`], and
+    /// by [`crate::Follows::Share`] when the processors that the program may use have changed.
     fn adapt(&self, _before: usize, _after: usize) {}
 }

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, time::Duration};
 
-use gyre_pulse::{Error, Held, Options, Report, Scheduler, Vcore, Way, run};
+use gyre_pulse::{Error, Follows, Held, Options, Report, Scheduler, Vcore, Way, run};
 
 use crate::number;
 
@@ -30,7 +30,12 @@ pub struct RawOptions {
     signals: u32,
     tick_ns: u64,
     limit_ns: u64,
+    follows: u32,
+    unused: u32,
 }
+
+/// `GYRE_PULSE_NOTHING`, `GYRE_PULSE_SHARE`.
+const FOLLOWS: [Follows; 2] = [Follows::Nothing, Follows::Share];
 
 /// `struct gyre_pulse_report`.
 #[derive(Clone, Copy)]
@@ -40,7 +45,7 @@ pub struct RawReport {
     missed: u64,
 }
 
-const _: () = assert!(size_of::<Functions>() == 56 && size_of::<RawOptions>() == 24 && size_of::<RawReport>() == 16);
+const _: () = assert!(size_of::<Functions>() == 56 && size_of::<RawOptions>() == 32 && size_of::<RawReport>() == 16);
 
 // SAFETY: C's functions are called from all virtual cores, as the header says.
 unsafe impl Sync for Functions {}
@@ -87,12 +92,15 @@ impl Scheduler for Functions {
 impl RawOptions {
     fn checked(&self) -> Result<Options, Error> {
         let cores = usize::try_from(self.cores).ok().filter(|cores| (1..=64).contains(cores)).ok_or(Error::Time)?;
+        let follows = usize::try_from(self.follows).ok().and_then(|number| FOLLOWS.get(number)).copied();
+        let follows = follows.filter(|_| self.unused == 0).ok_or(Error::Time)?;
         let usual = Options::new(cores, Duration::from_nanos(self.tick_ns));
         Ok(Options {
+            cores,
             tick: (self.tick_ns != 0).then_some(Duration::from_nanos(self.tick_ns)),
             limit: if self.limit_ns == 0 { usual.limit } else { Duration::from_nanos(self.limit_ns) },
             way: if self.signals != 0 { Way::Signals } else { usual.way },
-            ..usual
+            follows,
         })
     }
 }
