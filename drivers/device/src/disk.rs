@@ -123,6 +123,10 @@ pub trait DiskDevice: Send + Sync + 'static {
     /// has some.
     fn stop(&'static self) -> bool;
 
+    /// Returns whether the device has no request, none waits for it, and it can touch the disk for none that was given up. Of a device that was
+    /// given up itself that is not known: false. May take locks of the whole device, so it is not for paths that must be short.
+    fn is_at_rest(&'static self) -> bool;
+
     /// Answers all that the device is done with, after an interrupt of a line. Harmless without one.
     fn on_interrupt(&'static self, line: usize);
 

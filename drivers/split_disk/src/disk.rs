@@ -71,6 +71,10 @@ impl DiskDevice for SplitDisk {
         self.front.stop(self.place)
     }
 
+    fn is_at_rest(&'static self) -> bool {
+        self.front.is_at_rest(self.place)
+    }
+
     fn on_interrupt(&'static self, _line: usize) {
         self.front.take_answers();
     }

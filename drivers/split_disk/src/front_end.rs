@@ -250,6 +250,11 @@ impl FrontEnd {
         is_still
     }
 
+    /// Returns whether the back end can touch a disk for no request any more.
+    pub(crate) fn is_at_rest(&self, disk: usize) -> bool {
+        !self.is_closed() && self.state.lock().slots.is_at_rest(disk)
+    }
+
     pub(crate) fn statistics(&self, disk: usize) -> DiskStatistics {
         let state = self.state.lock();
         let depth = u16::try_from(state.slots.used()).unwrap_or(u16::MAX);

@@ -113,6 +113,16 @@ impl Slots {
         asked.chain(&self.waiting).any(|wanted| wanted.disk == disk)
     }
 
+    /// Returns true if no slot is a disk's, or may be: those that are being copied, and those whose request was given up, are any disk's.
+    pub(crate) fn is_at_rest(&self, disk: usize) -> bool {
+        let may_be = |slot: &Slot| match slot {
+            Slot::Free => false,
+            Slot::Taken | Slot::Late => true,
+            Slot::Asked(wanted) => wanted.disk == disk,
+        };
+        !self.all.iter().any(may_be) && !self.waiting.iter().any(|wanted| wanted.disk == disk)
+    }
+
     /// Returns true if any disk has a request.
     pub(crate) fn has_some(&self) -> bool {
         !self.waiting.is_empty() || self.all.iter().any(|slot| matches!(slot, Slot::Asked(_) | Slot::Taken))

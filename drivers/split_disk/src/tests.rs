@@ -140,6 +140,7 @@ fn requests_without_a_slot_wait_in_order_and_the_back_end_is_rung_once() {
     assert_eq!(more.iter().map(|ask| ask.first_sector).collect::<Vec<_>>(), [31, 32]);
     assert_eq!(rig.ended().len(), 2);
     assert!(!rig.disks[0].stop() && rig.disks[1].stop());
+    assert!(!rig.disks[0].is_at_rest() && rig.disks[1].is_at_rest());
 }
 
 #[test]
@@ -155,6 +156,11 @@ fn a_request_without_an_answer_fails_and_its_slot_is_used_only_after_the_answer(
     assert!(!rig.disks[0].has_room(), "the back end may still write there");
     rig.answer(5, Ok(()));
     assert!(rig.disks[0].has_room() && rig.ended().is_empty());
+    assert!(!rig.disks[0].is_at_rest(), "the back end may still do the others");
+    for slot in (0..SLOTS).filter(|slot| *slot != 5) {
+        rig.answer(slot, Ok(()));
+    }
+    assert!(rig.disks[0].is_at_rest());
 }
 
 #[test]

@@ -303,11 +303,24 @@ impl VirtioDisk {
         refused
     }
 
+    /// Returns whether requests are at the device, or wait for it. One that comes out of the list of those who wait is counted at the device
+    /// before it is no longer counted there.
+    fn has_requests(&self) -> bool {
+        self.waiting_count.load(Ordering::SeqCst) > 0 || self.in_flight.load(Ordering::SeqCst) > 0
+    }
+
+    /// Returns whether the device works and has no request. A reset, which takes requests back, is over or has not begun.
+    pub(crate) fn is_still(&self) -> bool {
+        let queues: Vec<_> = self.lanes.iter().map(|lane| lane.queue.lock()).collect();
+        let is_still = !self.dead.load(Ordering::Acquire) && !self.has_requests();
+        drop(queues);
+        is_still
+    }
+
     /// Resets the device and takes no request any more; false if it has one.
     pub(crate) fn retire(&self) -> bool {
         let queues: Vec<_> = self.lanes.iter().map(|lane| lane.queue.lock()).collect();
-        let is_busy = self.in_flight.load(Ordering::SeqCst) > 0 || self.waiting_count.load(Ordering::SeqCst) > 0;
-        if is_busy {
+        if self.has_requests() {
             return false;
         }
         self.dead.store(true, Ordering::Release);

@@ -86,6 +86,10 @@ impl DiskDevice for VirtioDisk {
         self.retire()
     }
 
+    fn is_at_rest(&'static self) -> bool {
+        self.is_still()
+    }
+
     fn on_interrupt(&'static self, line: usize) {
         self.collect(line);
     }

@@ -67,6 +67,7 @@ mod shared;
 mod space;
 mod tables;
 mod truncate;
+mod visitors;
 mod walk;
 mod wanted;
 mod write;

@@ -168,11 +168,12 @@ impl Ext2 {
     }
 
     /// Writes back old dirty data for ever, as a task of the infrastructure, in the name of the activities that made
-    /// it dirty. Sleeps without a timer while nothing is dirty.
+    /// it dirty. Sleeps without a timer while nothing is dirty. Ends when others than the tenant are kept out.
     pub async fn maintain(&'static self) {
         loop {
             self.metadata_changed.until(|| self.has_changes().then_some(())).await;
             sleep_ns(self.age_ns).await;
+            let Some(_visit) = self.enter() else { return };
             self.clean_in_their_names(self.time_ago(self.age_ns / 2));
             self.clean_overdue(self.time_ago(self.age_ns.saturating_mul(OVERDUE_AGES))).await;
             if self.read_only.load(Ordering::Relaxed) {

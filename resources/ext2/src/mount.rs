@@ -7,6 +7,7 @@ use crate::metadata::{Metadata, from_block};
 use crate::names::Names;
 use crate::node::Node;
 use crate::shared::in_name_of;
+use crate::visitors::Visitors;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -98,6 +99,8 @@ pub struct Ext2 {
     pub(crate) age_ns: u64,
     report: Option<BytesReport>,
     pub(crate) tables: Option<ActivityId>,
+    /// Those who work here and are not its tenant.
+    pub(crate) visitors: Visitors,
 }
 
 impl Ext2 {
@@ -158,6 +161,7 @@ impl Ext2 {
             age_ns: options.age_ms.saturating_mul(1_000_000),
             report: options.report,
             tables: options.tables,
+            visitors: Visitors::of(cache.payer_of(current_activity())),
         });
         file_system.read_groups().await?;
         *file_system.allocator.get_mut() = Allocator::new(&file_system.geometry);

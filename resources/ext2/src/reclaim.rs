@@ -90,6 +90,7 @@ fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
 
 impl reclaim::Server for Ext2 {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64, effort: Effort) -> Result<u64, MemoryError> {
+        let Some(_visit) = self.enter() else { return Ok(0) };
         let wanted = bytes.div_ceil(PAGE) as usize;
         // For a process, its tenant's dirty pages are written back, and unused nodes and names are forgotten, until
         // that helps.

@@ -1,7 +1,9 @@
 //! The file systems of an instance that are mounted, or being mounted.
 //!
-//! A mount is announced first ([`FileSystems::begin`]), so that the end of the instance can refuse what comes too late and wait for what
-//! is under way ([`FileSystems::close`]): no disk is left marked as in use because it was mounted while the others were written back.
+//! * A mount is announced first ([`FileSystems::begin`]), so that the end of the instance can refuse what comes too late and wait for what
+//!   is under way ([`FileSystems::close`]): no disk is left marked as in use because it was mounted while the others were written back.
+//! * A tenant whose end has begun leaves ([`FileSystems::leave`]): whoever ends it writes its file systems back, nobody else does, and the end
+//!   of the instance waits for that ([`FileSystems::until_all_have_left`]). Once the instance ends, no further one leaves.
 
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
@@ -38,7 +40,21 @@ struct Table {
     mounted: Vec<Mounted>,
     /// Those that are being mounted.
     beginning: usize,
+    /// The tenants that leave.
+    leaving: Vec<ActivityId>,
+    /// File systems of tenants that left after the door was closed, and that could not be written back.
+    lost: usize,
     door: Door,
+}
+
+impl Table {
+    fn of(&self, tenant: ActivityId) -> Vec<Mounted> {
+        self.mounted.iter().filter(|mounted| mounted.tenant == tenant).copied().collect()
+    }
+
+    fn leaves(&self, mounted: &Mounted) -> bool {
+        self.leaving.contains(&mounted.tenant)
+    }
 }
 
 /// The file systems that are mounted: who ends the machine finds them here, and the memory resource asks them as one keeper of memory.
@@ -60,7 +76,7 @@ impl FileSystems {
         Some(Mounting { all: self })
     }
 
-    /// Lets no further one be mounted, and waits for those that are under way.
+    /// Lets no further one be mounted and no further tenant leave, and waits for mounts that are under way.
     pub async fn close(&self) {
         self.table.lock().door = Door::Closed;
         self.settled.until(|| (self.table.lock().beginning == 0).then_some(())).await;
@@ -81,11 +97,75 @@ impl FileSystems {
         self.table.lock().mounted.iter().find(|mounted| mounted.number == number).copied()
     }
 
-    /// Takes that of a tenant out of the list: its tenant ends before the machine.
-    pub fn take(&self, tenant: ActivityId) -> Option<Mounted> {
+    /// Begins the end of a tenant before that of the instance; `None` if that has begun, or its own has.
+    pub fn leave(&self, tenant: ActivityId) -> Option<Leaving<'_>> {
         let mut table = self.table.lock();
-        let position = table.mounted.iter().position(|mounted| mounted.tenant == tenant)?;
-        Some(table.mounted.swap_remove(position))
+        if table.door == Door::Closed || table.leaving.contains(&tenant) {
+            return None;
+        }
+        table.leaving.push(tenant);
+        Some(Leaving { all: self, tenant })
+    }
+
+    /// Returns whether a tenant leaves and its file systems are still being written back.
+    pub fn is_leaving(&self, tenant: ActivityId) -> bool {
+        self.table.lock().leaving.contains(&tenant)
+    }
+
+    /// Returns those whose tenants do not leave.
+    pub fn staying(&self) -> Vec<Mounted> {
+        let table = self.table.lock();
+        table.mounted.iter().filter(|mounted| !table.leaves(mounted)).copied().collect()
+    }
+
+    /// Waits until the file systems of all tenants that leave are written back, or given up.
+    pub async fn until_all_have_left(&self) {
+        self.settled.until(|| self.table.lock().leaving.is_empty().then_some(())).await;
+    }
+
+    /// Returns how many are not written back of tenants that leave, or have left since the door was closed.
+    pub fn left_unwritten(&self) -> usize {
+        let table = self.table.lock();
+        let leaving = table.mounted.iter().filter(|mounted| table.leaves(mounted)).count();
+        leaving.saturating_add(table.lost)
+    }
+}
+
+/// How the file systems of a tenant are that has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// All that the tenant wrote is on its disks.
+    Back,
+    /// Some of it may not be.
+    InPart,
+}
+
+/// A tenant that leaves, until [`Leaving::end`]. If this is dropped before, its file systems are whose they were.
+pub struct Leaving<'a> {
+    all: &'a FileSystems,
+    tenant: ActivityId,
+}
+
+impl Leaving<'_> {
+    /// Returns its file systems.
+    pub fn mounted(&self) -> Vec<Mounted> {
+        self.all.table.lock().of(self.tenant)
+    }
+
+    /// Takes its file systems out of the list, and says how they are.
+    pub fn end(self, written: Written) {
+        let mut table = self.all.table.lock();
+        table.mounted.retain(|mounted| mounted.tenant != self.tenant);
+        if table.door == Door::Closed && written == Written::InPart {
+            table.lost = table.lost.saturating_add(1);
+        }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.all.table.lock().leaving.retain(|leaving| *leaving != self.tenant);
+        self.all.settled.wake_all();
     }
 }
 
@@ -141,5 +221,24 @@ mod tests {
         drop(first);
         assert!(close.as_mut().poll(&mut context).is_ready(), "the last has settled");
         assert!(all.begin().is_none(), "the door stays closed");
+    }
+
+    #[test]
+    fn who_closes_waits_for_who_leaves_and_lets_nobody_leave_any_more() {
+        let all = FileSystems::default();
+        let [slow, lost, late] = [1, 2, 3].map(ActivityId);
+        let leaving = all.leave(slow).expect("nothing ends");
+        let other = all.leave(lost).expect("nothing ends");
+        assert!(all.leave(slow).is_none(), "it leaves already");
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pin!(all.close()).poll(&mut context).is_ready(), "nothing is being mounted");
+        assert!(all.leave(late).is_none(), "whoever closed writes the others back");
+        let mut left = pin!(all.until_all_have_left());
+        assert!(left.as_mut().poll(&mut context).is_pending(), "two are leaving");
+        leaving.end(Written::Back);
+        assert!(left.as_mut().poll(&mut context).is_pending() && all.is_leaving(lost) && !all.is_leaving(slow));
+        other.end(Written::InPart);
+        assert!(left.as_mut().poll(&mut context).is_ready(), "the last one has left");
+        assert_eq!(all.left_unwritten(), 1);
     }
 }

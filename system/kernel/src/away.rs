@@ -4,24 +4,28 @@
 //! here --send: programs end, file systems are written back, work is halted--> away --call_back: file systems read anew, the program starts--> here
 //! ```
 //! Its volumes are given up and read anew with its root. Its name, address, share and bill stay its own; what its file systems in memory held is
-//! free. A tenant that could not begin, since its image is bad, may go away too.
+//! free. A tenant that could not begin, since its image is bad, may go away too. It is away only once its disks are at rest
+//! ([`crate::rest`]): a write that came later would be one to the new image. One whose disks do not come to rest goes away for ever.
 //!
 //! Called by [`crate::change`] with the right to change the machine. The errors are those of the native call `set`.
 
+use crate::containment::Unclosed;
 use crate::kernel::Kernel;
-use crate::tenants::{Ended, LIVES_MAX, Running, Wish};
+use crate::tenants::{LIVES_MAX, Running, Wish};
 use crate::{containment, living, starting};
 use gyre_account::{ActivityId, ResourceId};
+use gyre_assembly::file_systems::Leaving;
 use gyre_contract::boot::Root;
 use gyre_contract::monitor::State;
 use gyre_engine::RESIDENT;
 use gyre_linux::Errno;
-use gyre_message::Gone;
 
 /// How a tenant is that goes away.
 const GOES: &str = "its owner gives it another image";
 /// How one is that could not be written back. What the disk does is not known, so it stays ended in this run.
 const LOST: &str = "its disk could not be written back: it needs a new run";
+/// How one is whose disk may still be written to. It stays so in this run.
+const RESTLESS: &str = "its disk does not come to rest: it needs a new run";
 
 /// Checks whether a tenant can be sent away.
 ///
@@ -53,7 +57,7 @@ fn is_bad(state: &State) -> bool {
 /// Begins to send a tenant away; [`State::Away`] says that its disk is its owner's. One that is away, or goes, does so still.
 ///
 /// # Errors
-/// Those of [`check`].
+/// Those of [`check`]; EBUSY also if the machine ends.
 pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), Errno> {
     check(kernel, index)?;
     if kernel.tenants.is_going(index) {
@@ -61,24 +65,32 @@ pub fn send(kernel: &'static Kernel, index: usize, grace_ms: u64) -> Result<(), 
     }
     let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
     let running = kernel.tenants.running(index);
-    if running.is_some_and(|running| running.failures.end_tenant() == Ended::Before) {
-        return Err(Errno::EBUSY);
+    let leaving = kernel.file_systems.leave(activity).ok_or(Errno::EBUSY)?;
+    if let Some(running) = running {
+        running.failures.end_tenant();
     }
     kernel.tenants.keep_wish(index, wish_after(kernel.tenants.wished(index), &kernel.tenants.state(index)));
     kernel.tenants.set_state(index, State::Pausing { why: GOES.into() });
     let grace_ns = living::grace_ns(grace_ms);
     kernel.base.engine.spawn_for_on(RESIDENT, ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, move || async move {
-        let written = match running {
-            Some(running) => end(kernel, index, running, grace_ns).await,
-            None => containment::close(kernel, activity).await,
+        let closed = match running {
+            Some(running) => end(kernel, index, (running, leaving), grace_ns).await,
+            None => containment::close(kernel, activity, leaving).await,
         };
-        if written.is_err() {
+        if closed == Err(Unclosed::NotWritten) {
             kernel.tenants.take_kept_wish(index);
         }
-        let state = written.map_or(State::Failed { why: LOST.into() }, |()| State::Away);
-        kernel.tenants.set_state(index, state);
+        kernel.tenants.set_state(index, state_after(closed));
     });
     Ok(())
+}
+
+fn state_after(closed: Result<(), Unclosed>) -> State {
+    match closed {
+        Ok(()) => State::Away,
+        Err(Unclosed::NotWritten) => State::Failed { why: LOST.into() },
+        Err(Unclosed::NotAtRest) => State::Pausing { why: RESTLESS.into() },
+    }
 }
 
 /// Returns the wish that stands again when a tenant comes back. A program that ended by itself is noted as stopped; it runs then.
@@ -90,11 +102,16 @@ fn wish_after(wish: Wish, state: &State) -> Wish {
     }
 }
 
-async fn end(kernel: &'static Kernel, index: usize, running: &'static Running, grace_ns: u64) -> Result<(), Gone> {
+async fn end(
+    kernel: &'static Kernel,
+    index: usize,
+    (running, leaving): (&'static Running, Leaving<'static>),
+    grace_ns: u64,
+) -> Result<(), Unclosed> {
     living::stop(kernel, index, running, grace_ns).await;
-    let written = containment::end_ended(kernel, running).await;
+    let closed = containment::end_ended(kernel, running, leaving).await;
     kernel.tenants.set_first(index, None);
-    written
+    closed
 }
 
 /// Has a tenant come back. Returns before it has begun.

@@ -10,6 +10,9 @@
 //! * A failure in work of the infrastructure, or of a resource that may hold what all tenants share, ends the machine; the engine does not
 //!   call here then. The catalogue of the contract says which resources those are.
 //!
+//! A tenant that ends as a whole leaves the machine's file systems ([`Leaving`]): whoever has that right ends it and writes them back. If the
+//! machine ends already, or its owner has the tenant leave, they do it, and its programs are killed alone.
+//!
 //! Each step has a time that it may take. Lost memory stays on the bill of whose it was. [`crate::dying::Dying`] knows the processes that end,
 //! [`crate::tenants::Failures`] the tenants that ended.
 
@@ -17,6 +20,7 @@ use crate::again;
 use crate::dying::Noted;
 use crate::ending;
 use crate::kernel::Kernel;
+use crate::rest::until_at_rest;
 use crate::tenants::{Ended, Running};
 use alloc::boxed::Box;
 use alloc::format;
@@ -24,6 +28,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_assembly::file_systems::{Leaving, Mounted, Written};
 use gyre_assembly::grid::id;
 use gyre_contract::catalogue::Resource;
 use gyre_engine::{Lost, Obituary, RESIDENT, Reach};
@@ -186,45 +191,86 @@ fn end_tenant(kernel: &'static Kernel, running: &'static Running, reason: &'stat
     let name = running.tenant.name();
     log::error!(target: "contained", "tenant {name} ends: {reason}");
     running.files.log.append(format!("gyre: the tenant ends: {reason}\n").as_bytes());
+    let leaving = kernel.file_systems.leave(running.tenant.activity());
     spawn_resident(kernel, move || async move {
-        let written = end_all_of(kernel, running).await;
-        let state = if written.is_ok() { "its disk is in order" } else { "its disk was not written back" };
+        let Some(leaving) = leaving else { return kill_all(kernel, running).await };
+        let closed = end_all_of(kernel, running, leaving).await;
+        let state = how(closed);
         log::error!(target: "contained", "tenant {name} has ended, {state}; {} failures", running.failures.count());
         let Some(index) = kernel.base.index_of(running.tenant.activity()) else { return };
-        match written {
+        match closed {
             Ok(()) => again::start_again(kernel, index, reason).await,
-            Err(Gone) => kernel.tenants.set_state(index, again::ENDED),
+            Err(_) => kernel.tenants.set_state(index, again::ENDED),
         }
     });
+}
+
+/// The reason why nobody may have a tenant's disks after its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unclosed {
+    /// Some of them were not written back.
+    NotWritten,
+    /// Somebody may still write to them.
+    NotAtRest,
+}
+
+/// Returns how a tenant's disks are, for people.
+fn how(closed: Result<(), Unclosed>) -> &'static str {
+    match closed {
+        Ok(()) => "its disk is in order",
+        Err(Unclosed::NotWritten) => "its disk was not written back",
+        Err(Unclosed::NotAtRest) => "its disk does not come to rest",
+    }
 }
 
 /// Ends a tenant as a whole because its owner takes it away.
 ///
 /// # Errors
-/// [`Gone`] if its disk was not written back, or somebody else ends it.
-pub async fn end_for_owner(kernel: &'static Kernel, running: &'static Running) -> Result<(), Gone> {
-    if running.failures.end_tenant() == Ended::Before {
-        return Err(Gone);
-    }
-    end_ended(kernel, running).await
+/// [`Unclosed`].
+pub async fn end_for_owner(
+    kernel: &'static Kernel,
+    running: &'static Running,
+    leaving: Leaving<'static>,
+) -> Result<(), Unclosed> {
+    // A failure meanwhile has killed its programs: the rest is for who has it leave.
+    running.failures.end_tenant();
+    end_ended(kernel, running, leaving).await
 }
 
 /// Ends a tenant that is noted as ended as a whole ([`Failures::end_tenant`](crate::tenants::Failures::end_tenant)) by the caller.
 ///
 /// # Errors
-/// [`Gone`] if its disk was not written back.
-pub async fn end_ended(kernel: &'static Kernel, running: &'static Running) -> Result<(), Gone> {
+/// [`Unclosed`].
+pub async fn end_ended(
+    kernel: &'static Kernel,
+    running: &'static Running,
+    leaving: Leaving<'static>,
+) -> Result<(), Unclosed> {
     let name = running.tenant.name();
-    let written = end_all_of(kernel, running).await;
-    match written {
-        Ok(()) => log::info!("tenant {name} has gone, its disk is in order"),
-        Err(Gone) => log::error!("tenant {name} has gone, its disk was not written back"),
+    let closed = end_all_of(kernel, running, leaving).await;
+    let state = how(closed);
+    match closed {
+        Ok(()) => log::info!("tenant {name} has gone, {state}"),
+        Err(_) => log::error!("tenant {name} has gone, {state}"),
     }
-    written
+    closed
 }
 
 /// Kills all programs of a tenant, writes its file systems back and halts its work.
-async fn end_all_of(kernel: &'static Kernel, running: &'static Running) -> Result<(), Gone> {
+async fn end_all_of(
+    kernel: &'static Kernel,
+    running: &'static Running,
+    leaving: Leaving<'static>,
+) -> Result<(), Unclosed> {
+    kill_all(kernel, running).await;
+    let activity = running.tenant.activity();
+    // Contents that a failure has left closed stay on the tenant's bill.
+    let _ = step(kernel, activity, discard(running)).await;
+    close(kernel, activity, leaving).await
+}
+
+/// Kills all programs of a tenant, and closes the files of those that do not end.
+async fn kill_all(kernel: &'static Kernel, running: &'static Running) {
     let activity = running.tenant.activity();
     let killed = step(kernel, activity, async move {
         let processes = running.tenant.tree.lock().processes();
@@ -242,9 +288,6 @@ async fn end_all_of(kernel: &'static Kernel, running: &'static Running) -> Resul
             close_files(kernel, activity, process).await;
         }
     }
-    // Contents that a failure has left closed stay on the tenant's bill.
-    let _ = step(kernel, activity, discard(running)).await;
-    close(kernel, activity).await
 }
 
 /// Frees what a tenant's file systems in memory hold.
@@ -254,18 +297,22 @@ async fn discard(running: &'static Running) {
     }
 }
 
-/// Writes the file systems of a tenant without processes back and halts its work.
+/// Writes the file systems of a tenant without processes back, halts its work, and waits until its disks are at rest.
 ///
 /// # Errors
-/// [`Gone`] if one of them was not written back, or there was no memory to end its work.
-pub async fn close(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Gone> {
-    let written = unmount(kernel, activity).await;
+/// [`Unclosed`]: one of them was not written back, there was no memory to end its work, or a device is still at work.
+pub async fn close(kernel: &'static Kernel, activity: ActivityId, leaving: Leaving<'static>) -> Result<(), Unclosed> {
+    let mounted = leaving.mounted();
+    let written = unmount(kernel, activity, &mounted).await;
+    leaving.end(written.map_or(Written::InPart, |()| Written::Back));
     let halted = kernel.base.engine.halt(activity).await;
     if halted.is_err() {
         log::error!(target: "contained", "work for activity {} goes on: there is no memory to end it", activity.0);
     }
     kernel.programs.tell_end_of(activity);
-    written.and(halted.map_err(|_| Gone))
+    written.map_err(|Gone| Unclosed::NotWritten)?;
+    halted.map_err(|_| Unclosed::NotAtRest)?;
+    until_at_rest(kernel, activity, &mounted).await.ok_or(Unclosed::NotAtRest)
 }
 
 async fn all_over(running: &'static Running) {
@@ -279,9 +326,9 @@ async fn all_over(running: &'static Running) {
 }
 
 /// Writes all file systems of a tenant back; an error says that one of them could not be.
-async fn unmount(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Gone> {
+async fn unmount(kernel: &'static Kernel, activity: ActivityId, mounted: &[Mounted]) -> Result<(), Gone> {
     let mut all = Ok(());
-    while let Some(mounted) = kernel.file_systems.take(activity) {
+    for mounted in mounted.iter().copied() {
         let (reply, call) = reply_pair::<Result<(), Gone>>();
         let work = async move {
             ending::unmount(kernel, mounted).await.map_err(|_| Gone)?;

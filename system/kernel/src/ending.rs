@@ -1,6 +1,9 @@
 //! The machine's end in order: zones end first, if there are any; no tenant starts any more; programs are asked to end, then ended; the
 //! agent tells their last words; what they wrote is on the disks and the file systems say so; then the power goes off.
 //!
+//! Tenants that leave meanwhile, or go away, are ended and written back by whoever began that ([`crate::containment`]). Their programs have no
+//! more time than the others here, and the end waits for their file systems as for all.
+//!
 //! Everything is bounded, in the machine's own time (`gyre_message::patience`): all zones have [`ZONES_NS_MAX`], mounts that are under way [`MOUNTS_NS_MAX`], a program that does not listen
 //! has the grace time, the agent [`TELL_NS_MAX`], a disk that does not answer [`WRITE_BACK_NS_MAX`].
 
@@ -75,12 +78,18 @@ fn customers(kernel: &'static Kernel) -> impl Iterator<Item = &'static Running> 
     let tenants = kernel.base.machine.tenants.iter().enumerate();
     tenants
         .filter(|(_, tenant)| tenant.kind != TenantKind::System)
-        .filter_map(|(index, _)| kernel.tenants.running(index))
+        .filter_map(move |(index, _)| kernel.tenants.running(index).or_else(|| leaver(kernel, index)))
 }
 
+/// Returns a tenant that leaves, and whose end is not done.
+fn leaver(kernel: &'static Kernel, index: usize) -> Option<&'static Running> {
+    kernel.tenants.begun(index).filter(|running| kernel.file_systems.is_leaving(running.tenant.activity()))
+}
+
+/// Those of one that leaves since the kernel failed may be lost.
 fn living(kernel: &'static Kernel) -> Vec<Arc<Process>> {
-    let all = customers(kernel).flat_map(|running| running.tenant.tree.lock().processes());
-    all.filter(|process| !process.is_over()).collect()
+    let trees = customers(kernel).filter_map(|running| running.tenant.tree.lock_unless_lost());
+    trees.flat_map(|tree| tree.processes()).filter(|process| !process.is_over()).collect()
 }
 
 /// The tenants' first programs, each with the signal that asks it to end.
@@ -97,7 +106,7 @@ async fn end_programs(kernel: &'static Kernel, grace_ns: u64) {
     }
     within(grace_ns, all_over(kernel, |_| ())).await;
     for running in customers(kernel) {
-        let mut limits = running.tenant.limits.lock();
+        let Some(mut limits) = running.tenant.limits.lock_unless_lost() else { continue };
         (limits.processes, limits.threads) = (0, 0);
     }
     if within(KILL_NS_MAX, all_over(kernel, |process| process.end(SIGKILL))).await.is_none() {
@@ -137,17 +146,22 @@ struct Unmounts {
     changed: WaitQueue,
 }
 
-/// Unmounts all file systems at once, each in its tenant's name; returns how many failed.
+/// Unmounts all file systems at once, each in its tenant's name, and waits for those of tenants that leave; returns how many failed.
 async fn unmount_all(kernel: &'static Kernel) -> usize {
-    let all = kernel.file_systems.all();
+    let all = kernel.file_systems.staying();
     let unmounts = Arc::new(Unmounts { left: AtomicUsize::new(all.len()), ..Unmounts::default() });
     for mounted in &all {
         let work = unmount_one(kernel, *mounted, unmounts.clone());
         kernel.base.engine.spawn_for(id(Resource::Ext2), mounted.tenant, work);
     }
     let none_left = || (unmounts.left.load(Ordering::Acquire) == 0).then_some(());
-    within(WRITE_BACK_NS_MAX, unmounts.changed.until(none_left)).await;
-    all.len().saturating_sub(unmounts.written.load(Ordering::Acquire))
+    let all_done = async {
+        unmounts.changed.until(none_left).await;
+        kernel.file_systems.until_all_have_left().await;
+    };
+    within(WRITE_BACK_NS_MAX, all_done).await;
+    let failed = all.len().saturating_sub(unmounts.written.load(Ordering::Acquire));
+    failed.saturating_add(kernel.file_systems.left_unwritten())
 }
 
 async fn unmount_one(kernel: &'static Kernel, mounted: Mounted, unmounts: Arc<Unmounts>) {

@@ -53,6 +53,7 @@ mod processes;
 mod programs;
 mod promises;
 mod report;
+mod rest;
 mod roll;
 mod seats;
 mod services;

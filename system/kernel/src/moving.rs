@@ -3,13 +3,16 @@
 //! * [`add`], after [`check_adds`] of all that come together, gives a tenant the first vacant place of the [roll](crate::roll): activity, disk and address are there already, so what is left
 //!   to do is its share, its budget and its start.
 //! * [`remove`] ends its programs, writes its file systems back and gives its reservation to others. Its figures stay: it is on the bill.
+//!   Its place is vacant once its disk is at rest ([`crate::rest`]); until then, if for ever, it is leaving.
 //!
 //! Called by [`crate::change`] with the right to change the machine. The errors are those of the native call `set`.
 
+use crate::containment::Unclosed;
 use crate::kernel::Kernel;
 use crate::storage::Moved;
 use crate::{containment, entitlements, living, memory, starting};
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
+use gyre_assembly::file_systems::Leaving;
 use gyre_contract::boot::{Root, Tenant, TenantKind};
 use gyre_contract::bounds::{MEMORY_BYTES_MIN, PROCESSES_MAX, SHARE_MAX};
 use gyre_contract::monitor::State;
@@ -109,12 +112,18 @@ pub fn remove(kernel: &'static Kernel, name: &str, grace_ms: u64) -> Result<(), 
         return Err(Errno::ENOENT);
     }
     let state = kernel.tenants.state(index);
+    // None if the machine ends, which writes its file systems back, or a failure has ended it.
+    let leaving = kernel.file_systems.leave(activity);
     kernel.tenants.set_state(index, State::Leaving);
     kernel.promises.set_goal(index, None);
     let grace_ns = living::grace_ns(grace_ms);
     let engine = kernel.base.engine;
     engine.spawn_for_on(RESIDENT, ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, move || async move {
-        let left = leave(kernel, index, grace_ns, state).await;
+        let left = match (state, leaving) {
+            (State::Away, _) => Left::InOrder,
+            (_, Some(leaving)) => leave(kernel, index, grace_ns, leaving).await,
+            (_, None) => Left::Unknown,
+        };
         let none = Budget { reservation_bytes: 0, limit_bytes: MEMORY_BYTES_MIN, share: 1 };
         // Less than before always fits.
         let _ = kernel.memory.set_budget(activity, none);
@@ -122,7 +131,9 @@ pub fn remove(kernel: &'static Kernel, name: &str, grace_ms: u64) -> Result<(), 
         if let (Left::InOrder, Some(tenant)) = (left, kernel.base.roll.tenant(index)) {
             kernel.base.roll.vacate(index, moved(kernel, tenant));
         }
-        kernel.tenants.set_state(index, State::Gone);
+        if left != Left::Restless {
+            kernel.tenants.set_state(index, State::Gone);
+        }
     });
     Ok(())
 }
@@ -134,17 +145,17 @@ enum Left {
     InOrder,
     /// That is not known: nobody else gets it.
     Unknown,
+    /// It is written back, and somebody may still write to it: it is the tenant's, which is leaving for ever.
+    Restless,
 }
 
-async fn leave(kernel: &'static Kernel, index: usize, grace_ns: u64, state: State) -> Left {
-    if state == State::Away {
-        return Left::InOrder;
-    }
+async fn leave(kernel: &'static Kernel, index: usize, grace_ns: u64, leaving: Leaving<'static>) -> Left {
     let Some(running) = kernel.tenants.running(index) else { return Left::Unknown };
     living::stop(kernel, index, running, grace_ns).await;
-    match containment::end_for_owner(kernel, running).await {
+    match containment::end_for_owner(kernel, running, leaving).await {
         Ok(()) => Left::InOrder,
-        Err(_) => Left::Unknown,
+        Err(Unclosed::NotWritten) => Left::Unknown,
+        Err(Unclosed::NotAtRest) => Left::Restless,
     }
 }
 

@@ -184,6 +184,12 @@ impl Storage {
         Ok(())
     }
 
+    /// Returns whether nothing is under way to a disk, nor can be of requests that were given up. Of one that could not be started, or has left,
+    /// it is so.
+    pub fn is_at_rest(&self, disk: u16) -> bool {
+        self.at(disk).is_none_or(|(device, _)| device.is_at_rest())
+    }
+
     /// Opens a partition and gives it a port.
     ///
     /// # Errors

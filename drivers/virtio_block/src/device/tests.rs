@@ -128,6 +128,7 @@ fn more_requests_than_the_device_takes_wait_and_are_all_answered() {
             assert!(call.await.is_ok());
         }
         assert_eq!(rig.driver.statistics().completed, 50);
+        assert!(rig.driver.is_at_rest());
         assert!(rig.driver.statistics().waits >= 46);
     });
 }
@@ -274,10 +275,10 @@ fn a_killed_asker_leaves_its_memory_until_the_device_is_done() {
         let page = page.clone();
         drop(rig.client.read(0, view));
         sleep_ns(10).await;
-        assert!(page.is_shared(), "the device may still write to it");
+        assert!(page.is_shared() && !rig.driver.is_at_rest(), "the device may still write to it");
         serve_disk(&rig);
         sleep_ns(5000).await;
-        assert!(!page.is_shared());
+        assert!(!page.is_shared() && rig.driver.is_at_rest());
     });
 }
 
@@ -295,6 +296,30 @@ fn a_device_that_does_not_reset_is_dead_and_keeps_its_memory() {
         assert_eq!(call.await.err(), Some(BlockError::Io));
         assert!(page.is_shared());
         assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
+        assert!(!rig.driver.is_at_rest(), "it may still be at work");
+    });
+}
+
+#[test]
+fn a_disk_is_at_rest_once_the_requests_of_killed_askers_are_done_those_that_waited_too() {
+    let rig = rig(INDIRECT_DESCRIPTORS | EVENT_INDEX, BlockOptions { depth: 1, ..BlockOptions::default() });
+    block_on(async {
+        assert!(rig.driver.is_at_rest());
+        // Past the gate: the second one waits in the driver.
+        let device: &'static dyn DiskDevice = rig.driver;
+        let write =
+            |fill| device.transfer(Transfer { operation: Operation::Write, first_sector: 0, data: pages(1, fill) });
+        drop((write(1), write(2)));
+        sleep_ns(10).await;
+        for _ in 0..2 {
+            assert!(!device.is_at_rest(), "a write is still to come");
+            let chain = rig.device.take(0).unwrap();
+            let bytes = execute(&chain, &mut [0; SECTORS as usize * SECTOR_BYTES]);
+            rig.device.complete(0, chain.head, bytes);
+            device.on_interrupt(0);
+            sleep_ns(10).await;
+        }
+        assert!(device.is_at_rest() && rig.device.take(0).is_none());
     });
 }
 

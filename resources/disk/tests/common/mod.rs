@@ -135,6 +135,9 @@ impl DiskDevice for MemoryDisk {
     fn stop(&'static self) -> bool {
         self.under_way.lock().is_empty() && self.done.lock().is_empty()
     }
+    fn is_at_rest(&'static self) -> bool {
+        self.stop()
+    }
     fn on_interrupt(&'static self, _: usize) {
         self.tell();
     }
