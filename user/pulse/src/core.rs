@@ -134,8 +134,7 @@ impl Core {
         // SAFETY: we have it.
         let fiber = unsafe { fiber.as_ref() };
         fiber.begin_run(now_ns);
-        // The scheduler has just been asked.
-        self.area.flags.fetch_and(!PENDING, Ordering::Relaxed);
+        self.note_answer();
         if fiber.place.get() == Place::Stopped {
             self.runtime.way.restore(self, fiber.context_address());
         }
@@ -143,6 +142,11 @@ impl Core {
         self.area.masked.store(fiber.masks.get(), Ordering::Relaxed);
         // SAFETY: it was parked there, and runs nowhere.
         unsafe { switch::gyre_pulse_unpark(fiber.parked.get()) }
+    }
+
+    /// The scheduler has just been asked: a tick that waited for that waits no longer, and the limit of masks begins anew.
+    fn note_answer(&self) {
+        self.area.flags.fetch_and(!PENDING, Ordering::Relaxed);
     }
 
     /// The thread that ran is no longer here.
@@ -221,6 +225,7 @@ extern "C" fn turn(core: *const u8) -> ! {
             core.runtime.leave(core.id);
         }
         if next.is_none() {
+            core.note_answer();
             core.runtime.wait(seen, Vcore(core.id));
             now = now_ns();
         }

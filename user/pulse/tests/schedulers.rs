@@ -41,6 +41,17 @@ fn compute(rounds: u64) -> f64 {
     (0..rounds).fold(1.0, |value, at| black_box(value * 1.000_000_1 + (at % 7) as f64 * 1e-9))
 }
 
+/// Ticks are masked on a virtual core that is idle, or has left: its scheduler answers all the same.
+#[test]
+fn virtual_cores_without_work_may_be_so_for_longer_than_the_limit_of_masks() {
+    let limit = Duration::from_secs(2);
+    let report = run(RoundRobin::leaked(), Options { limit, ..Options::new(2, TICK) }, || {
+        resize(1).unwrap();
+        sleep_until(now_ns() + 5_000_000_000).unwrap();
+    });
+    assert!(report.is_ok(), "{report:?}");
+}
+
 #[test]
 fn no_thread_is_lost_and_each_computes_as_if_alone() {
     let expected = compute(100_000).to_bits();
