@@ -1,4 +1,11 @@
 //! Mounting: reads the superblock and the group descriptors, checks them, and makes the file system.
+//!
+//! * Protocol of use: `Ext2::mount` in the name of the tenant whose disk it is; that one pays, and its work is told from that of others
+//!   ([`crate::visitors`]).
+//! * A disk is read before it is believed: each number of it is checked against the size of the device, and sums can fail.
+//! * The superblock says that the disk is in use until it is unmounted in order ([`crate::life`]).
+//!
+//! Left out: other features than those that the image's maker writes; a disk with an unknown one is refused.
 
 use crate::allocate::Allocator;
 use crate::geometry::{DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};

@@ -4,6 +4,8 @@
 //!   is under way ([`FileSystems::close`]): no disk is left marked as in use because it was mounted while the others were written back.
 //! * A tenant whose end has begun leaves ([`FileSystems::leave`]): whoever ends it writes its file systems back, nobody else does, and the end
 //!   of the instance waits for that ([`FileSystems::until_all_have_left`]). Once the instance ends, no further one leaves.
+//!
+//! Called by whoever starts tenants, ends them, and ends the instance. Left out: the writing itself, which is the caller's.
 
 use alloc::vec::Vec;
 use gyre_account::ActivityId;

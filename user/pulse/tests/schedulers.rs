@@ -1,4 +1,11 @@
 //! Each policy on this kernel, by signals on Linux: no thread is lost, ticks stop who computes, mutexes hand on deadlines.
+//!
+//! * Policies are tried one after the other, each with its own threads, on one virtual core and on three.
+//! * What is judged is the results of threads and the order in which they run, never how long that took.
+//! * A host may let a virtual core stand still: so masks may last a minute, but in the test of that limit.
+//! * Each test is a program of its own to the library: it calls `run` from an ordinary thread.
+//!
+//! Left out: native calls of Gyre (`tests/boot/pulse`), and threads of unmodified programs (`user/pulse_threads`).
 #![allow(missing_docs)]
 
 use std::{
