@@ -1,5 +1,6 @@
 //! Clocks of processor time: that of a process, from its bill, and that of a thread, from its turns ([`super::thread_time`]).
 
+use super::thread_time::Parts;
 use super::{NS_PER_S, cycles_to_ns};
 use crate::tenant::Consumption;
 use crate::{Errno, Process, Thread};
@@ -140,7 +141,8 @@ pub(crate) fn used_by(thread: &Thread) -> Consumption {
     let own_ns = turns_ns.min(all_ns);
     let user_ns = u128::from(own_ns).saturating_mul(all.user_ns.into()).checked_div(all_ns.into());
     let user_ns = user_ns.and_then(|user_ns| u64::try_from(user_ns).ok()).unwrap_or(own_ns);
-    Consumption { user_ns, system_ns: own_ns.saturating_sub(user_ns), ..Consumption::default() }
+    let Parts { user_ns, system_ns } = thread.time.told_apart(own_ns, user_ns);
+    Consumption { user_ns, system_ns, ..Consumption::default() }
 }
 
 #[cfg(test)]

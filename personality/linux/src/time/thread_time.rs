@@ -5,6 +5,7 @@
 //! again (Lameter, "Effective synchronization on Linux/NUMA systems", 2005: sequence locks).
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
+use gyre_object::TenantLock;
 
 /// Looks that are made at most: a change is a few instructions long, unless a host takes the core away in the middle of it.
 const LOOKS_MAX: u32 = 16;
@@ -20,6 +21,27 @@ pub(crate) struct ThreadTime {
     used: AtomicU64,
     /// The most that a look has shown.
     shown: AtomicU64,
+    /// The parts that were shown.
+    parts: TenantLock<Parts>,
+}
+
+/// The time of a thread, told apart. Neither part goes back, as on Linux (`cputime_adjust`): a program may wait for one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Parts {
+    /// In its program, ns.
+    pub(crate) user_ns: u64,
+    /// In the kernel, ns.
+    pub(crate) system_ns: u64,
+}
+
+impl Parts {
+    /// Tells time that has passed since apart: the program gets so much that it has `user_ns`, the kernel has the rest.
+    fn advance(&mut self, all_ns: u64, user_ns: u64) {
+        let passed_ns = all_ns.saturating_sub(self.user_ns).saturating_sub(self.system_ns);
+        let in_program_ns = user_ns.saturating_sub(self.user_ns).min(passed_ns);
+        self.user_ns = self.user_ns.saturating_add(in_program_ns);
+        self.system_ns = self.system_ns.saturating_add(passed_ns.saturating_sub(in_program_ns));
+    }
 }
 
 impl ThreadTime {
@@ -58,6 +80,13 @@ impl ThreadTime {
         }
         self.shown.load(Ordering::Relaxed)
     }
+
+    /// Tells `all_ns` apart, `user_ns` of them in the program.
+    pub(crate) fn told_apart(&self, all_ns: u64, user_ns: u64) -> Parts {
+        let mut parts = self.parts.lock();
+        parts.advance(all_ns, user_ns);
+        *parts
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +103,22 @@ mod tests {
         assert_eq!(time.cycles(|| 1000), 40);
         time.begin(1000);
         assert_eq!(time.cycles(|| 1005), 45);
+    }
+
+    #[test]
+    fn neither_part_goes_back() {
+        let time = ThreadTime::default();
+        let told = |all_ns, user_ns| {
+            let Parts { user_ns, system_ns } = time.told_apart(all_ns, user_ns);
+            (user_ns, system_ns)
+        };
+        assert_eq!(told(100, 90), (90, 10));
+        // Its process has done more in the kernel since, so its part of that time is less.
+        assert_eq!(told(101, 80), (90, 11));
+        assert_eq!(told(101, 101), (90, 11));
+        assert_eq!(told(120, 110), (109, 11));
+        // A look that comes late.
+        assert_eq!(told(110, 100), (109, 11));
     }
 
     #[test]
