@@ -6,6 +6,9 @@
 //! program has accepted it), and each call from another core costs a message between cores and wakes that core.
 //! Requests without a label stay on their sender's core if the resource runs there: the senders, threads and interrupts,
 //! are balanced already, and a call that stays needs no other core's cache.
+//!
+//! A stranger may make a label with each packet (a forged connection), so a table keeps two generations: what is asked for is in the young
+//! one; once that is full, it becomes the old one, and what nobody asked for since the last time is forgotten.
 
 use crate::limits::{DRAW_EVERY_NS, DRAWN_NS, PLACEMENTS_MAX};
 use crate::map::Map;
@@ -28,14 +31,52 @@ impl Entry {
     }
 }
 
+/// Placements by label, those asked for last.
+#[derive(Default)]
+struct Generations {
+    young: Map<u64, Entry>,
+    old: Map<u64, Entry>,
+}
+
+impl Generations {
+    /// Returns what is known of a label, which is young again.
+    fn get_mut(&mut self, label: u64) -> Option<&mut Entry> {
+        if let Some(entry) = self.old.remove(&label) {
+            self.insert(label, entry);
+        }
+        self.young.get_mut(&label)
+    }
+
+    fn insert(&mut self, label: u64, entry: Entry) {
+        self.old.remove(&label);
+        if self.young.len() >= PLACEMENTS_MAX / 2 {
+            core::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+        }
+        // Without memory the scheduler is asked each time: slower, not wrong.
+        if self.young.try_reserve(1).is_ok() {
+            self.young.insert(label, entry);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+}
+
 /// The placements of a resource.
 pub(crate) struct Placements {
-    by_label: SpinLock<Map<u64, Entry>>,
+    by_label: SpinLock<Generations>,
 }
 
 impl Placements {
     pub(crate) fn new() -> Placements {
-        Placements { by_label: SpinLock::new(Map::default()) }
+        Placements { by_label: SpinLock::new(Generations::default()) }
     }
 
     /// Returns the core that handles a label's requests, and until when that holds (ns).
@@ -48,19 +89,19 @@ impl Placements {
         loads: &[CoreLoad],
     ) -> (usize, u64) {
         let mut table = self.by_label.lock();
-        if let Some(entry) = table.get(&label).filter(|entry| now_ns < entry.until_ns) {
+        if let Some(entry) = table.get_mut(label).filter(|entry| now_ns < entry.until_ns) {
             return (entry.core, entry.until_ns);
         }
         let placement = policy.load_share(label, activity, loads);
         let until_ns = now_ns.saturating_add(placement.lifetime_us.saturating_mul(1000));
-        insert(&mut table, label, Entry::placed(placement.core, until_ns));
+        table.insert(label, Entry::placed(placement.core, until_ns));
         (placement.core, until_ns)
     }
 
     /// Returns the decision about a label, if it still holds.
     pub(crate) fn get(&self, label: u64, now_ns: u64) -> Option<(usize, u64)> {
         let mut table = self.by_label.lock();
-        let entry = table.get_mut(&label)?;
+        let entry = table.get_mut(label)?;
         if now_ns >= entry.until_ns && entry.drawn_ns.is_some() {
             entry.until_ns = now_ns.saturating_add(DRAWN_NS);
         }
@@ -70,7 +111,7 @@ impl Placements {
     /// A thread on `core` uses a label that is placed elsewhere: it comes there, unless it was drawn a moment ago. True if it did.
     pub(crate) fn draw(&self, label: u64, core: usize, now_ns: u64) -> bool {
         let mut table = self.by_label.lock();
-        let Some(entry) = table.get_mut(&label).filter(|entry| entry.core != core) else {
+        let Some(entry) = table.get_mut(label).filter(|entry| entry.core != core) else {
             return false;
         };
         if entry.drawn_ns.is_some_and(|at| now_ns < at.saturating_add(DRAW_EVERY_NS)) {
@@ -82,7 +123,7 @@ impl Placements {
 
     /// Notes what another table has found.
     pub(crate) fn put(&self, label: u64, (core, until_ns): (usize, u64)) {
-        insert(&mut self.by_label.lock(), label, Entry::placed(core, until_ns));
+        self.by_label.lock().insert(label, Entry::placed(core, until_ns));
     }
 
     /// Forgets all: the resource's cores or policy have changed.
@@ -97,16 +138,6 @@ impl Placements {
 
     pub(crate) fn len(&self) -> usize {
         self.by_label.lock().len()
-    }
-}
-
-fn insert(table: &mut Map<u64, Entry>, label: u64, entry: Entry) {
-    if table.len() >= PLACEMENTS_MAX {
-        table.clear();
-    }
-    // Without memory the scheduler is asked each time: slower, not wrong.
-    if table.try_reserve(1).is_ok() {
-        table.insert(label, entry);
     }
 }
 
@@ -208,6 +239,20 @@ mod tests {
         let (placements, policy) = (Placements::new(), Counting(AtomicUsize::new(0)));
         let find = |now_ns| placements.find(7, 1, now_ns, &policy, &[]).0;
         assert_eq!((find(1_000), find(5_999), find(6_000), find(10_999)), (0, 0, 1, 1));
+    }
+
+    #[test]
+    fn labels_that_come_once_take_bounded_room_and_leave_the_place_of_those_in_use() {
+        let placements = Placements::new();
+        placements.put(7, (3, u64::MAX));
+        for strange in 0..4 * PLACEMENTS_MAX as u64 {
+            placements.put(strange | 1 << 63, (0, u64::MAX));
+            assert!(placements.len() <= PLACEMENTS_MAX);
+            if strange % 1000 == 0 {
+                assert_eq!(placements.get(7, 0), Some((3, u64::MAX)), "after {strange}");
+            }
+        }
+        assert_eq!(placements.get(1 << 63, 0), None, "nobody asks for it");
     }
 
     #[test]
