@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod breakpoints;
 pub mod clock;
 pub mod device;
 pub mod event;
@@ -22,6 +23,7 @@ pub mod zone;
 pub mod zone_page;
 
 pub use address::{PAGE_BYTES, Pa, USER_END, Va};
+pub use breakpoints::{BREAKPOINT_SLOTS, Breakpoint, Breakpoints, causes};
 pub use clock::ClockScale;
 pub use device::{DeviceError, PciAddress, PciId};
 pub use event::Events;

@@ -45,7 +45,8 @@ pub enum Trap {
     Exception {
         /// 0 divide error, 1 debug, 3 breakpoint, 6 invalid opcode, 13 general protection, 16/19 floating point, 17 alignment ...
         vector: u8,
-        /// The error code; always 0 for vector 13, whose code could carry kernel bits in some emulators.
+        /// The error code; always 0 for vector 13, whose code could carry kernel bits in some emulators. Vector 1 has none: here are its
+        /// [causes](crate::breakpoints::causes), 0 for the instruction that raises it.
         code: u32,
     },
     /// An interrupt; what it was is in the core's events.

@@ -48,6 +48,8 @@ mod users;
 #[cfg(target_os = "none")]
 mod walls;
 #[cfg(target_os = "none")]
+mod watches;
+#[cfg(target_os = "none")]
 mod zones;
 
 #[cfg(target_os = "none")]

@@ -2,7 +2,7 @@
 
 use crate::{
     attacks, bench, casts, cores, crash, devices, guest_attacks, guest_machines, guests, image, inside, lines, memory,
-    supervisor, tables, time, users, walls, zones,
+    supervisor, tables, time, users, walls, watches, zones,
 };
 use alloc::string::String;
 use gyre_x86_64 as machine;
@@ -53,6 +53,7 @@ pub fn main() -> ! {
         time::CHECKS,
         cores::CHECKS,
         users::CHECKS,
+        watches::CHECKS,
         attacks::CHECKS,
         devices::CHECKS,
         image::CHECKS,

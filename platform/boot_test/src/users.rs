@@ -14,7 +14,7 @@ use crate::program::{CODE, Code, DATA, Process, STACK_TOP};
 use crate::suite::{Check, Verdict};
 use alloc::format;
 use alloc::vec;
-use gyre_platform::{Access, Events, MapFlags, Trap, Va};
+use gyre_platform::{Access, Events, MapFlags, Trap, Va, causes};
 use gyre_x86_64::{Frame, cycles_per_ms, enter_user, flush_page_local, now, set_timer, take_events};
 
 /// All checks of this file.
@@ -192,7 +192,7 @@ fn flags_are_sanitised_and_kept() -> Verdict {
     stepped.context.registers.rflags = 1 << 8;
     for round in 1..=13u64 {
         let trap = stepped.run();
-        check!(trap == Trap::Exception { vector: 1, code: 0 }, "step {round}: {trap:?}");
+        check!(trap == Trap::Exception { vector: 1, code: causes::STEP }, "step {round}: {trap:?}");
     }
     check!(stepped.context.registers.r15 == 1, "13 steps: {:x?}", stepped.context.registers);
     let trap = stepped.run();

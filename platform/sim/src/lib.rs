@@ -42,7 +42,7 @@ pub use time::{
     advance, advance_core_to, armed_timer, begin_virtual_time, clear_timer, clock_scale, cycles_per_ms, now, set_timer,
     set_virtual_tick, set_virtual_time, timer_arms, virtual_clock, wall_clock_ns,
 };
-pub use user::{UserContext, enter_user};
+pub use user::{UserContext, enter_user, has_breakpoints};
 pub use watch::{
     answer_knock, ask_to_end, asked_to_end, end_unreachable, failure_point, forget_asked, knock, knocks_answered_by,
     mark_work, pass_safe_point, ran_since_asked, replace_turns, set_end_hook, show_stuck, take_turn, turns_left,

@@ -1,15 +1,26 @@
 //! User programs on a host are scripts: a queue of traps that the "program" runs into.
 
-use gyre_platform::{Exit, Registers, Trap};
+use gyre_platform::{Breakpoints, Exit, Registers, Trap};
 use std::collections::VecDeque;
 
 /// The state of a thread that does not run: integer registers and the extended state (FPU, SSE, AVX).
-#[derive(Default)]
 pub struct UserContext {
     /// Integer registers, segment bases included.
     pub registers: Registers,
     /// The traps this pretended program will run into, each with the cycles it computes before.
     pub script: VecDeque<(u64, Trap)>,
+    breakpoints: Breakpoints,
+}
+
+impl Default for UserContext {
+    fn default() -> UserContext {
+        UserContext { registers: Registers::default(), script: VecDeque::new(), breakpoints: Breakpoints::NONE }
+    }
+}
+
+/// True if programs may have breakpoints of the processor.
+pub fn has_breakpoints() -> bool {
+    true
 }
 
 impl UserContext {
@@ -21,12 +32,22 @@ impl UserContext {
         Ok(UserContext::default())
     }
 
-    /// A copy with the same extended state (fork, clone).
+    /// A copy with the same extended state and no breakpoints (fork, clone).
     ///
     /// # Errors
     /// [`gyre_platform::OutOfMemory`].
     pub fn duplicate(&self) -> Result<UserContext, gyre_platform::OutOfMemory> {
-        Ok(UserContext { registers: self.registers, script: self.script.clone() })
+        Ok(UserContext { registers: self.registers, script: self.script.clone(), breakpoints: Breakpoints::NONE })
+    }
+
+    /// The breakpoints that the program has. None of them is ever hit.
+    pub fn breakpoints(&self) -> Breakpoints {
+        self.breakpoints
+    }
+
+    /// Gives the program these breakpoints instead of those that it has.
+    pub fn set_breakpoints(&mut self, breakpoints: Breakpoints) {
+        self.breakpoints = breakpoints;
     }
 
     /// Saves the extended state from this core's registers if it lies there. Must be called before the thread leaves the core.

@@ -69,6 +69,8 @@ pub(crate) struct CoreBlock {
     pub(crate) extended_owner: AtomicU64,
     /// The context whose segments are loaded, and the bases of FS and GS that were loaded for it.
     pub(crate) user_segments: Cell<(u64, u64, u64)>,
+    /// The number of the breakpoints that are loaded, see `debug.rs`; 0 for none.
+    pub(crate) watches: Cell<u64>,
     /// Locks and core-local values of this layer that the core has open.
     pub(crate) open: Cell<u64>,
     /// The start of the stack that it runs on; 0 if nobody watches that.
@@ -144,6 +146,7 @@ impl CoreBlock {
             entering_root: AtomicU64::new(0),
             extended_owner: AtomicU64::new(0),
             user_segments: Cell::new((0, 0, 0)),
+            watches: Cell::new(0),
             open: Cell::new(0),
             stack_start: Cell::new(0),
             heap_floor: AtomicU64::new(0),

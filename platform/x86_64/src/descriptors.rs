@@ -170,10 +170,10 @@ pub(crate) unsafe fn load_descriptors(index: usize, stacks: [u64; INTERRUPT_STAC
     let interrupts = TablePointer { limit: 4095, base: INTERRUPTS.0.get() as u64 };
     // SAFETY: the table is filled.
     unsafe { asm!("lidt [{}]", in(reg) &raw const interrupts, options(readonly, nostack)) };
-    // SAFETY: GS base, and the user's, exist in long mode.
-    unsafe { wrmsr(0xc000_0101, address) };
-    // SAFETY: as above.
-    unsafe { wrmsr(0xc000_0102, 0) };
+    for (register, value) in [(0xc000_0101, address), (0xc000_0102, 0)] {
+        // SAFETY: GS base, and the user's, exist in long mode.
+        unsafe { wrmsr(register, value) };
+    }
 }
 
 /// Replaces the interrupt stacks of a core.
@@ -246,8 +246,6 @@ pub(crate) fn protect_core() {
         | optional(extended[1] >> 20 & 1, 21);
     // SAFETY: each bit is offered; user pages are never touched through their user addresses.
     unsafe { write_cr4(cr4) };
-    // No breakpoints are left from the firmware; programs have no way to set any.
-    // SAFETY: DR7 with its constant bit only.
-    unsafe { asm!("mov dr7, {}", in(reg) 0x400u64, options(nomem, nostack)) };
+    crate::debug::start();
     crate::core_local::this_core().has_smap.set(u64::from(extended[1] >> 20 & 1));
 }

@@ -1,6 +1,7 @@
 //! Exceptions of the kernel itself: each ends the machine with a dump. An NMI is how a dying core stops the others,
 //! and how who runs the machine asks what it does.
 
+use crate::debug;
 use crate::guard;
 use crate::instructions::read_cr2;
 use crate::paging::STACKS;
@@ -76,6 +77,9 @@ extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
         on_nmi(frame);
     }
     // A debug trap at the first instruction of an entry was caused by a program: it must not end the machine.
+    if frame.vector == 1 {
+        debug::acknowledge();
+    }
     if frame.vector == 2 || frame.vector == 1 {
         return;
     }

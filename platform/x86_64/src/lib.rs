@@ -32,6 +32,8 @@ mod copy_way;
 #[cfg(target_os = "none")]
 mod core_local;
 #[cfg(target_os = "none")]
+mod debug;
+#[cfg(target_os = "none")]
 mod descriptors;
 #[cfg(target_os = "none")]
 mod dma;
@@ -102,6 +104,7 @@ pub use self::{
     boot::start::{boot_module, command_line, command_line_value, is_supervisor, zone},
     console::{console_read, console_write},
     core_local::{core_count, core_index, hardware_id, online_cores, post_event_here, take_events},
+    debug::has_breakpoints,
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
     guard::{failure_point, guarded, last_failure, set_judge},

@@ -9,12 +9,13 @@
 
 use crate::core_local::{count_slot, set_offline, set_online, this_core};
 use crate::memory::{heap, raw};
-use crate::{apic, extended, instructions, kernel_map, page_table};
+use crate::{apic, debug, extended, instructions, kernel_map, page_table};
 use core::sync::atomic::Ordering;
 
 /// Takes the calling core out of the instance. It still runs on its stack, in the kernel's own page table, with its timer disarmed.
 pub fn go_offline() {
     apic::clear_timer();
+    debug::rest();
     extended::park_registers();
     page_table::load_root(kernel_map::root());
     page_table::leave_dropped_table();

@@ -12,13 +12,15 @@
 //! Interrupts stay off in the kernel; they come while the program runs, and end that by [`Trap::Interrupt`].
 
 use crate::core_local::{CoreBlock, core_index, this_core};
+use crate::debug::{self, Watches};
 use crate::descriptors::{KERNEL_CODE, USER_CODE_32};
 use crate::extended::{self, Extended};
 use crate::instructions::{cpuid, read_cr2, wrmsr};
 use crate::page_table::TableRoot;
 use crate::user_entry::{VECTOR_FIRST_EVENT, VECTOR_SYSTEM_CALL, gyre_enter_user, gyre_system_call};
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_platform::{Access, Exit, MapFlags, OutOfMemory, Registers, Trap, USER_END, Va};
+use gyre_platform::{Access, Breakpoints, Exit, MapFlags, OutOfMemory, Registers, Trap, USER_END, Va};
 
 const TRAP_FLAG: u64 = 1 << 8;
 const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -77,6 +79,7 @@ pub struct UserContext {
     pub registers: Registers,
     extended: Extended,
     identity: u64,
+    watches: Option<Box<Watches>>,
 }
 
 impl UserContext {
@@ -89,15 +92,29 @@ impl UserContext {
     }
 
     fn with(registers: Registers, extended: Extended) -> UserContext {
-        UserContext { registers, extended, identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed) }
+        let identity = NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
+        UserContext { registers, extended, identity, watches: None }
     }
 
-    /// A copy with the same extended state (fork, clone).
+    /// A copy with the same extended state and no breakpoints (fork, clone).
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn duplicate(&self) -> Result<UserContext, OutOfMemory> {
         Ok(UserContext::with(self.registers, self.extended.duplicate()?))
+    }
+
+    /// The breakpoints that the program has.
+    pub fn breakpoints(&self) -> Breakpoints {
+        self.watches.as_ref().map_or(Breakpoints::NONE, |watches| watches.breakpoints())
+    }
+
+    /// Gives the program these breakpoints instead of those that it has. It has none on a machine without
+    /// ([`has_breakpoints`](crate::has_breakpoints)).
+    pub fn set_breakpoints(&mut self, breakpoints: Breakpoints) {
+        if self.breakpoints() != breakpoints {
+            self.watches = Watches::keep(breakpoints);
+        }
     }
 
     /// Saves the extended state from this core's registers if it lies there. Must be called before the thread leaves the core.
@@ -148,10 +165,11 @@ impl UserContext {
         if identity != wanted.0 {
             clear_selectors();
         }
-        // SAFETY: canonical addresses.
-        unsafe { wrmsr(FS_BASE, wanted.1) };
-        // SAFETY: as above; SWAPGS makes it the program's.
-        unsafe { wrmsr(KERNEL_GS_BASE, wanted.2) };
+        // SWAPGS makes the second one the program's.
+        for (register, base) in [(FS_BASE, wanted.1), (KERNEL_GS_BASE, wanted.2)] {
+            // SAFETY: canonical addresses.
+            unsafe { wrmsr(register, base) };
+        }
         core.user_segments.set(wanted);
     }
 }
@@ -182,9 +200,13 @@ pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     table.load();
     context.extended.load();
     context.load_segments(core);
+    debug::load(core, context.watches.as_deref());
     // SAFETY: rip is canonical and below the last page, flags and selectors are constants or masked, the table is loaded.
     unsafe { gyre_enter_user(&raw mut context.registers, u64::from(fast)) };
-    Exit { trap: decode(core, table), entered_at_cycles: core.exit_cycles.load(Ordering::Relaxed) }
+    Exit {
+        trap: decode(core, table, context.watches.as_deref()),
+        entered_at_cycles: core.exit_cycles.load(Ordering::Relaxed),
+    }
 }
 
 /// Returns the trap of a jump to an address outside of user space: non-canonical ones raise a general protection fault, others find no page.
@@ -199,10 +221,11 @@ fn refuse(rip: u64) -> Trap {
 }
 
 #[inline]
-fn decode(core: &CoreBlock, table: &TableRoot) -> Trap {
+fn decode(core: &CoreBlock, table: &TableRoot, watches: Option<&Watches>) -> Trap {
     match core.exit_vector.get() {
         VECTOR_SYSTEM_CALL => Trap::SystemCall,
         VECTOR_FIRST_EVENT.. => Trap::Interrupt,
+        1 => Trap::Exception { vector: 1, code: debug::take_causes(watches) },
         14 => decode_page_fault(core.exit_code.get(), table),
         // In an emulator the code may be 16 bits of kernel memory (RET FAR with a kernel stack pointer).
         13 => Trap::Exception { vector: 13, code: 0 },

@@ -21,7 +21,7 @@ use crate::core_local::this_core;
 use crate::extended::Extended;
 use crate::instructions::{cpuid, write_cr8};
 use crate::user::UserContext;
-use crate::{interrupt_window, mark_work, now};
+use crate::{debug, interrupt_window, mark_work, now};
 use gyre_platform::{OutOfMemory, Pa, Registers};
 
 /// Why there is no guest.
@@ -188,6 +188,7 @@ impl Core {
             self.block.write(at, value);
         }
         self.extended.load();
+        debug::rest();
         self.own.load();
         // SAFETY: a `Core` exists only if the processor has guests; its block holds it back from all but its table's memory and
         // the ports and registers of its options; the areas are its own pages.

@@ -7,7 +7,7 @@ use super::{cores, inside, wall_calls};
 use crate::instructions::halt_forever;
 use crate::memory::raw;
 use crate::paging::{ACCESSED, GLOBAL, PRESENT, WRITE, copy_entries, find_or_make, is_under_boot_mapping};
-use crate::{apic, kernel_map, page_table};
+use crate::{apic, debug, kernel_map, page_table};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_platform::{OutOfMemory, PAGE_BYTES, ZonePlan};
@@ -48,6 +48,8 @@ pub fn return_core() -> ! {
 
 /// Gives this core back to the supervisor; halts it for ever if there is no way there. Callable in any state.
 pub(crate) fn leave() -> ! {
+    // The way leads over addresses that programs may have.
+    debug::rest();
     if inside::is_walled() {
         apic::silence();
         wall_calls::leave();

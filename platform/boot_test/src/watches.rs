@@ -1,0 +1,146 @@
+//! Breakpoints of the processor: whose they are, how often they stop a program, and that the kernel never notices them.
+//!
+//! A zone behind walls has none: there the checks show that programs run as if they had not asked for any.
+
+use crate::check;
+use crate::program;
+use crate::program::{CODE, DATA, Process};
+use crate::suite::{Check, Verdict};
+use gyre_platform::{Breakpoint, Breakpoints, Trap, causes};
+use gyre_x86_64::has_breakpoints;
+
+/// All checks of this file.
+pub const CHECKS: &[Check] = &[
+    ("a_write_to_a_watched_word_stops_its_program_once", a_write_stops_its_program_once),
+    ("reads_stop_a_program_that_watches_accesses", reads_stop_a_program_that_watches_accesses),
+    ("a_program_stops_before_a_watched_instruction", a_program_stops_before_a_watched_instruction),
+    ("programs_without_breakpoints_meet_none_of_others", others_meet_none),
+    ("the_kernel_may_touch_what_a_program_watches", the_kernel_may_touch_what_is_watched),
+    ("a_late_trap_in_the_kernel_does_no_harm", a_late_trap_does_no_harm),
+];
+
+const BYTES_8: u8 = 0b1000;
+const BYTES_2: u8 = 0b0100;
+const WRITES: u8 = 1;
+const ACCESSES: u8 = 3;
+
+program!(write_and_call, "2: mov [rdi], rax", "mov rbx, [rdi]", "syscall", "jmp 2b");
+
+/// A program that writes a word, reads it, and makes a call, again and again.
+fn writer() -> Process {
+    let mut process = Process::new(write_and_call());
+    process.context.registers.rdi = DATA;
+    process
+}
+
+fn watching(address: u64, bits: u8) -> Result<Breakpoints, &'static str> {
+    let breakpoint = Breakpoint::new(address, bits).ok_or("the breakpoint is refused")?;
+    Ok(Breakpoints::new([None, Some(breakpoint), None, None]))
+}
+
+/// The trap of the breakpoint in the second slot.
+const STOPPED: Trap = Trap::Exception { vector: 1, code: 2 };
+
+/// Runs a program to its breakpoint; it stops behind `offset` bytes of its code. Behind walls it does not.
+fn stops(process: &mut Process, offset: u64) -> Verdict {
+    if has_breakpoints() {
+        let trap = process.run();
+        let at = process.context.registers.rip;
+        check!(trap == STOPPED && at == CODE + offset, "{trap:?} at {at:#x}");
+    }
+    Ok(())
+}
+
+fn calls(process: &mut Process) -> Verdict {
+    let trap = process.run();
+    check!(trap == Trap::SystemCall, "{trap:?} at {:#x}", process.context.registers.rip);
+    Ok(())
+}
+
+fn a_write_stops_its_program_once() -> Verdict {
+    let mut process = writer();
+    process.context.set_breakpoints(watching(DATA, BYTES_8 | WRITES)?);
+    check!(process.context.breakpoints().is_empty() != has_breakpoints(), "{:?}", process.context.breakpoints());
+    for mark in 1..=20u64 {
+        process.context.registers.rax = mark;
+        stops(&mut process, 3)?;
+        calls(&mut process)?;
+        check!(process.context.registers.rbx == mark, "it has written {}", process.context.registers.rbx);
+    }
+    process.context.set_breakpoints(Breakpoints::NONE);
+    (0..3).try_for_each(|_| calls(&mut process))
+}
+
+fn reads_stop_a_program_that_watches_accesses() -> Verdict {
+    let mut process = writer();
+    // A part of the word.
+    process.context.set_breakpoints(watching(DATA + 6, BYTES_2 | ACCESSES)?);
+    for _ in 0..3 {
+        stops(&mut process, 3)?;
+        stops(&mut process, 6)?;
+        calls(&mut process)?;
+    }
+    // Beside the word.
+    process.context.set_breakpoints(watching(DATA + 8, BYTES_2 | ACCESSES)?);
+    (0..3).try_for_each(|_| calls(&mut process))
+}
+
+fn a_program_stops_before_a_watched_instruction() -> Verdict {
+    let mut process = writer();
+    process.context.set_breakpoints(watching(CODE + 3, Breakpoint::EXECUTION)?);
+    for _ in 0..3 {
+        stops(&mut process, 3)?;
+        // Again, as nothing has happened.
+        stops(&mut process, 3)?;
+        process.context.registers.rflags |= 1 << 16;
+        calls(&mut process)?;
+    }
+    Ok(())
+}
+
+fn others_meet_none() -> Verdict {
+    let (mut first, mut second) = (writer(), writer());
+    first.context.set_breakpoints(watching(DATA, BYTES_8 | WRITES)?);
+    let mut copy = first.context.duplicate().map_err(|_| "no memory")?;
+    for _ in 0..3 {
+        stops(&mut first, 3)?;
+        calls(&mut second)?;
+        calls(&mut first)?;
+        calls(&mut second)?;
+    }
+    core::mem::swap(&mut first.context, &mut copy);
+    (0..3).try_for_each(|_| calls(&mut first))?;
+    second.context.registers.rflags |= 1 << 8;
+    let trap = second.run();
+    check!(trap == Trap::Exception { vector: 1, code: causes::STEP }, "a step: {trap:?}");
+    Ok(())
+}
+
+fn the_kernel_may_touch_what_is_watched() -> Verdict {
+    let mut process = writer();
+    process.context.set_breakpoints(watching(DATA, BYTES_8 | ACCESSES)?);
+    for _ in 0..3 {
+        stops(&mut process, 3)?;
+        process.data.write_shared(0, &[7; 8]);
+        stops(&mut process, 6)?;
+        check!(!has_breakpoints() || process.context.registers.rbx == 0x0707_0707_0707_0707, "it does not see it");
+        calls(&mut process)?;
+    }
+    Ok(())
+}
+
+program!(load_stack_segment, "2: mov ss, [rdi]", "syscall", "jmp 2b");
+
+fn a_late_trap_does_no_harm() -> Verdict {
+    let mut process = Process::new(load_stack_segment());
+    process.context.registers.rdi = DATA;
+    process.data.write_shared(0, &[0x2b, 0]);
+    process.context.set_breakpoints(watching(DATA, BYTES_2 | ACCESSES)?);
+    for round in 0..6 {
+        let trap = process.run();
+        // An emulator does not put the trap off.
+        let fits = trap == Trap::SystemCall || trap == STOPPED && has_breakpoints();
+        check!(fits, "round {round}: {trap:?}");
+    }
+    Ok(())
+}
