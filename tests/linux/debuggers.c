@@ -1,4 +1,5 @@
-/* Debuggers (ptrace(2)): halts at signals, calls, steps and events; registers and memory; children and threads; interrupting and listening; who may. */
+/* Debuggers (ptrace(2)): halts at signals, calls, steps and events; registers and memory; children and threads; interrupting and
+ * listening; breakpoints of the processor; who may. */
 #include "check.h"
 #include <elf.h>
 #include <pthread.h>
@@ -595,6 +596,249 @@ static void a_tracer_that_ends_lets_go(void) {
     done("debuggers: ended tracers");
 }
 
+/* ---- breakpoints of the processor */
+
+/* Bits of register 7 for the first slot: it is armed; what it watches; how much. */
+enum { ARMED = 1, EXECUTION = 0, WRITES = 1 << 16, PORTS = 2 << 16, ACCESSES = 3 << 16, BYTES_2 = 1 << 18, BYTES_8 = 2 << 18, BYTES_4 = 3 << 18 };
+enum { STEPPED = 1 << 14 };
+static const unsigned long no_cause = 0xffff0ff0;
+static volatile long watched[2] __attribute__((aligned(16)));
+
+static unsigned long place_of_register(int number) { return offsetof(struct user, u_debugreg) + 8 * number; }
+
+static unsigned long debug_register(pid_t tracee, int number) {
+    unsigned long word = 0x5555;
+    CHECK(ask(PTRACE_PEEKUSER, tracee, place_of_register(number), (long)&word) == 0);
+    return word;
+}
+
+static long set_register(pid_t tracee, int number, unsigned long word) {
+    return ask(PTRACE_POKEUSER, tracee, place_of_register(number), word);
+}
+
+static void watch(pid_t tracee, const volatile void *address, unsigned long control) {
+    CHECK(set_register(tracee, 7, 0) == 0);
+    CHECK(set_register(tracee, 0, (unsigned long)address) == 0);
+    CHECK(set_register(tracee, 7, control) == 0);
+    CHECK(debug_register(tracee, 0) == (unsigned long)address && debug_register(tracee, 7) == control);
+}
+
+static struct user_regs_struct trapped(pid_t tracee, int code, unsigned long causes) {
+    halts_with(tracee, SIGTRAP);
+    siginfo_t info;
+    struct user_regs_struct r = registers_of(tracee);
+    CHECK(ask(PTRACE_GETSIGINFO, tracee, 0, (long)&info) == 0);
+    if (info.si_code != code) dprintf(1, "code %d, not %d\n", info.si_code, code);
+    CHECK(info.si_code == code && (unsigned long)info.si_addr == r.rip);
+    CHECK(debug_register(tracee, 6) == (no_cause ^ causes));
+    return r;
+}
+
+static void trapped_with(pid_t tracee, long value) {
+    trapped(tracee, TRAP_HWBKPT, 1);
+    long word = -1;
+    CHECK(ask(PTRACE_PEEKDATA, tracee, (long)watched, (long)&word) == 0 && word == value);
+}
+
+/* Writes the watched word by itself and by the kernel, on each core; touches what lies beside it; reads it. */
+static void write_watched(void) {
+    cpu_set_t cores;
+    CHECK(sched_getaffinity(0, sizeof cores, &cores) == 0);
+    for (int core = 0; core < 64; core++) {
+        if (!CPU_ISSET(core, &cores)) continue;
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+        watched[0] = core + 1;
+    }
+    int ends[2];
+    CHECK(pipe(ends) == 0 && write(ends[1], "12345678", 8) == 8);
+    CHECK(read(ends[0], (void *)watched, 8) == 8);
+    watched[1] = 5;
+    raise(watched[0] == 0x3837363534333231 ? SIGUSR1 : SIGUSR2);
+    *(volatile short *)((volatile char *)watched + 6) = 0;
+    raise(SIGUSR1);
+    long value = watched[0];
+    _exit(value == 0x363534333231 ? 4 : 5);
+}
+
+static void writes_are_watched(void) {
+    pid_t child = traced_child(write_watched);
+    CHECK(debug_register(child, 6) == no_cause && debug_register(child, 7) == 0);
+    watch(child, watched, WRITES | BYTES_8 | ARMED);
+    cpu_set_t cores;
+    CHECK(sched_getaffinity(0, sizeof cores, &cores) == 0);
+    for (int core = 0; core < 64; core++) {
+        if (!CPU_ISSET(core, &cores)) continue;
+        go(PTRACE_CONT, child, 0);
+        trapped_with(child, core + 1);
+    }
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR1);
+    go(PTRACE_CONT, child, 0);
+    trapped_with(child, 0x363534333231);
+    CHECK(set_register(child, 6, 0x1234) == 0 && debug_register(child, 6) == 0x1234);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR1);
+    CHECK(debug_register(child, 6) == 0x1234);
+    /* From here on it is disarmed. */
+    CHECK(set_register(child, 7, WRITES | BYTES_8) == 0);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 4 << 8);
+    done("debuggers: watched writes");
+}
+
+static void read_watched(void) {
+    watched[1] = 6;
+    raise(SIGUSR1);
+    long value = *(volatile int *)watched;
+    watched[0] = 7;
+    raise(SIGUSR1);
+    _exit(value == 0 ? 3 : 2);
+}
+
+static void reads_are_watched(void) {
+    pid_t child = traced_child(read_watched);
+    watch(child, (volatile char *)watched + 2, ACCESSES | BYTES_2 | ARMED);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR1);
+    go(PTRACE_CONT, child, 0);
+    trapped_with(child, 0);
+    go(PTRACE_CONT, child, 0);
+    trapped_with(child, 7);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGUSR1);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 3 << 8);
+    done("debuggers: watched reads");
+}
+
+static void touch_twice(void) {
+    touched();
+    touched();
+    _exit((int)cell);
+}
+
+static void an_instruction_is_watched(void) {
+    pid_t child = traced_child(touch_twice);
+    watch(child, (void *)touched, EXECUTION | ARMED);
+    for (int round = 0; round < 2; round++) {
+        go(PTRACE_CONT, child, 0);
+        struct user_regs_struct r = trapped(child, TRAP_HWBKPT, 1);
+        CHECK(r.rip == (unsigned long)touched && (r.eflags & 1 << 16) != 0);
+        long word;
+        CHECK(ask(PTRACE_PEEKDATA, child, (long)&cell, (long)&word) == 0 && word == 41 + round);
+    }
+    go(PTRACE_SINGLESTEP, child, 0);
+    trapped(child, TRAP_TRACE, STEPPED);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 43 << 8);
+    done("debuggers: watched instructions");
+}
+
+static void a_step_may_meet_what_is_watched(void) {
+    pid_t child = traced_child(touch);
+    watch(child, &cell, ACCESSES | BYTES_8 | ARMED);
+    unsigned long causes = no_cause;
+    for (int steps = 0; causes == no_cause && steps < 2000; steps++) {
+        CHECK(set_register(child, 6, no_cause) == 0);
+        go(PTRACE_SINGLESTEP, child, 0);
+        halts_with(child, SIGTRAP);
+        causes = debug_register(child, 6) & ~(unsigned long)STEPPED;
+    }
+    CHECK(causes == (no_cause ^ 1));
+    siginfo_t info;
+    CHECK(ask(PTRACE_GETSIGINFO, child, 0, (long)&info) == 0 && info.si_code == TRAP_TRACE);
+    CHECK(debug_register(child, 6) == (no_cause ^ (STEPPED | 1)));
+    kill(child, SIGKILL);
+    ends_with(child, SIGKILL);
+    done("debuggers: watched steps");
+}
+
+static void bad_breakpoints_are_refused(void) {
+    pid_t child = traced_child(touch);
+    const unsigned long end = 0x7ffffffff000, outside[] = {end, 1UL << 47, 0xffffffff81000000, -1UL};
+    for (int i = 0; i < 4; i++) FAILS(set_register(child, 0, outside[i]), EINVAL);
+    for (int number = 4; number <= 5; number++) {
+        FAILS(set_register(child, number, 0), EIO);
+        CHECK(debug_register(child, number) == 0);
+    }
+    CHECK(set_register(child, 0, end - 1) == 0);
+    const unsigned long bad[] = {PORTS | ARMED, PORTS, BYTES_2 | EXECUTION | ARMED, BYTES_2 | WRITES | ARMED, BYTES_8 | ACCESSES};
+    for (int i = 0; i < 5; i++) FAILS(set_register(child, 7, bad[i]), EINVAL);
+    CHECK(set_register(child, 0, 4) == 0);
+    FAILS(set_register(child, 7, WRITES | BYTES_8 | ARMED), EINVAL);
+    CHECK(set_register(child, 7, WRITES | BYTES_4 | ARMED) == 0);
+    FAILS(set_register(child, 0, 6), EINVAL);
+    /* The last slot spoils it; those that are armed stay. */
+    FAILS(set_register(child, 7, WRITES | ARMED | 1 << 6 | 2 << 28), EINVAL);
+    CHECK(debug_register(child, 0) == 4 && debug_register(child, 7) == (WRITES | BYTES_4 | ARMED));
+    FAILS(set_register(child, 0, 6), EINVAL);
+    /* The guard of the registers and reserved bits have no effect. */
+    const unsigned long much = 0xffffffff0000fc00;
+    CHECK(set_register(child, 7, much) == 0 && debug_register(child, 7) == much);
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 42 << 8);
+    done("debuggers: refused breakpoints");
+}
+
+static void *write_in_thread(void *unused) {
+    watched[0] = 3;
+    return NULL;
+}
+
+static void make_writers(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, write_in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        watched[0] = 4;
+        _exit(watched[0] == 4 ? 8 : 1);
+    }
+    CHECK(status_of(child) == 8 << 8);
+    watched[0] = 5;
+    execl("/proc/self/exe", "debuggers", "watched", NULL);
+}
+
+static void only_its_thread_has_a_breakpoint(void) {
+    pid_t child = traced_child(make_writers);
+    CHECK(ask(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC) == 0);
+    watch(child, watched, WRITES | BYTES_8 | ARMED);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, SIGCHLD);
+    go(PTRACE_CONT, child, 0);
+    trapped_with(child, 5);
+    go(PTRACE_CONT, child, 0);
+    halts_with(child, event(PTRACE_EVENT_EXEC));
+    for (int number = 0; number < 8; number++) CHECK(debug_register(child, number) == (number == 6 ? no_cause : 0));
+    go(PTRACE_CONT, child, 0);
+    ends_with(child, 11 << 8);
+    done("debuggers: whose breakpoints");
+}
+
+static volatile int trap_code;
+static void note_trap(int signal, siginfo_t *info, void *unused) { trap_code = info->si_code; }
+
+static void catch_own_traps(void) {
+    struct sigaction action = {.sa_sigaction = note_trap, .sa_flags = SA_SIGINFO};
+    CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+    touched();
+    int first = trap_code;
+    trap_code = 0;
+    touched();
+    _exit(first == TRAP_HWBKPT && trap_code == TRAP_HWBKPT && cell == 43 ? 12 : 13);
+}
+
+/* Its handler returns to the instruction with the flag that lets it pass. */
+static void breakpoints_outlast_their_tracer(void) {
+    pid_t child = traced_child(catch_own_traps);
+    watch(child, (void *)touched, EXECUTION | ARMED);
+    go(PTRACE_DETACH, child, 0);
+    ends_with(child, 12 << 8);
+    done("debuggers: breakpoints without a tracer");
+}
+
 /* ---- who may */
 
 static void bad_requests_are_refused(void) {
@@ -756,7 +1000,10 @@ static void a_program_gains_nothing_for_its_tracer(void) {
 
 int main(int count, char **words) {
     if (count > 1 && strcmp(words[1], "who") == 0) _exit((geteuid() == 1234) << 1 | (prctl(PR_GET_DUMPABLE) == 1));
-
+    if (count > 1 && strcmp(words[1], "watched") == 0) {
+        write_in_thread(NULL);
+        _exit(11);
+    }
     if (count > 1 && strcmp(words[1], "where") == 0) _exit(write(1, &words, sizeof words) != sizeof words);
     if (count > 1) _exit(7);
     calls_are_shown_and_changed();
@@ -774,6 +1021,13 @@ int main(int count, char **words) {
     stops_are_told_and_listened_to();
     an_attached_one_is_let_go();
     a_tracer_that_ends_lets_go();
+    writes_are_watched();
+    reads_are_watched();
+    an_instruction_is_watched();
+    a_step_may_meet_what_is_watched();
+    bad_breakpoints_are_refused();
+    only_its_thread_has_a_breakpoint();
+    breakpoints_outlast_their_tracer();
     bad_requests_are_refused();
     another_user_is_not_looked_into();
     an_interrupted_call_is_made_again();

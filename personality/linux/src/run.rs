@@ -31,7 +31,7 @@ use core::task::Poll;
 use gyre_account::Grant;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_contract::native;
-use gyre_machine::{Access, Registers, Trap, UserContext};
+use gyre_machine::{Access, Registers, Trap, UserContext, causes};
 
 /// Runs programs: the engine's compute resource, or a script in host tests.
 pub trait Compute: Send + Sync + 'static {
@@ -475,15 +475,14 @@ async fn on_page_fault(
     thread.force(info);
 }
 
-/// FPE_INTDIV, FPE_FLTINV, ILL_ILLOPN, TRAP_BRKPT, TRAP_TRACE, BUS_ADRALN (asm-generic/siginfo.h).
+/// FPE_INTDIV, FPE_FLTINV, ILL_ILLOPN, BUS_ADRALN (asm-generic/siginfo.h).
 const FPE_INTDIV: i32 = 1;
 const FPE_FLTINV: i32 = 7;
 const ILL_ILLOPN: i32 = 2;
-const TRAP_TRACE: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 
 fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u32) {
-    if vector == 1 && running.end_step() && !thread.tracee.is_on() {
+    if vector == 1 && running.end_step() && !thread.tracee.is_on() && code & causes::BREAKPOINTS == 0 {
         // Whoever wanted the step has gone.
         return;
     }
@@ -491,7 +490,7 @@ fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u
     let kernel = crate::signal::info::SI_KERNEL;
     let info = match vector {
         0 => SignalInfo::fault(number::SIGFPE, FPE_INTDIV, at),
-        1 => SignalInfo::fault(number::SIGTRAP, TRAP_TRACE, at),
+        1 => SignalInfo::fault(number::SIGTRAP, running.note_debug_exception(code), at),
         3 => SignalInfo::new(number::SIGTRAP, kernel),
         6 => SignalInfo::fault(number::SIGILL, ILL_ILLOPN, at),
         16 | 19 => SignalInfo::fault(number::SIGFPE, FPE_FLTINV, at),
@@ -499,8 +498,8 @@ fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u
         12 => SignalInfo::new(number::SIGBUS, kernel),
         _ => SignalInfo::new(number::SIGSEGV, kernel),
     };
-    running.fault =
-        FaultNote { trap: u64::from(vector), error: if vector == 13 { 0 } else { u64::from(code) }, address: 0 };
+    let error = if matches!(vector, 1 | 13) { 0 } else { u64::from(code) };
+    running.fault = FaultNote { trap: u64::from(vector), error, address: 0 };
     unhandled::tell(thread, &info, at, Cause::Exception(vector));
     thread.force(info);
 }

@@ -210,7 +210,7 @@ pub(crate) mod calls {
         315 sched_getattr waits schedule::sched_getattr => Done;
         99 sysinfo waits system::sysinfo => Done;
         100 times waits usage::times => Done;
-        101 ptrace waits ptrace::calls::ptrace => Partly("No debug registers, no SINGLEBLOCK, SYSEMU, PEEKSIGINFO.");
+        101 ptrace waits ptrace::calls::ptrace => Partly("No SINGLEBLOCK, SYSEMU, PEEKSIGINFO.");
         102 getuid plain identity::getuid => Done;
         104 getgid plain identity::getgid => Done;
         105 setuid plain identity::setuid => Done;

@@ -177,6 +177,7 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     drop(executing);
     process.timers.end().await;
     running.context.reset_extended();
+    running.forget_debug_registers();
     running.context.registers = prepared.registers;
     process.stop_borrowing();
     former.leave().await;

@@ -11,7 +11,7 @@
 use super::access::{self, Right};
 use super::bond::{self, Bond, Go, Inner, Way, tie, untie};
 use super::halt::{Halt, Reason, Told};
-use super::registers::{DEBUG_REGISTERS, LEGACY_BYTES, REGISTERS_BYTES, USER_BYTES};
+use super::registers::{DEBUG_REGISTERS, LEGACY_BYTES, USER_BYTES, WORDS};
 use super::{Options, memory};
 use crate::signal::{SIGNAL_MAX, SignalInfo, SignalSet, number};
 use crate::user_memory::IoVector;
@@ -254,20 +254,23 @@ fn peek_user(halt: &Halt, offset: u64) -> Result<u64, Errno> {
     if !offset.is_multiple_of(8) || offset >= USER_BYTES {
         return Err(Errno::EIO);
     }
-    // Beyond the registers there is nothing to see: debug registers are not offered.
     let index = usize::try_from(offset / 8).map_err(|_| Errno::EIO)?;
-    Ok(halt.image.words().get(index).copied().unwrap_or(0))
+    Ok(match index.checked_sub(DEBUG_REGISTERS) {
+        Some(register) => halt.image.debug.get(register),
+        // Behind the registers there is nothing to see.
+        None => halt.image.words().get(index).copied().unwrap_or(0),
+    })
 }
 
 fn poke_user(halt: &mut Halt, offset: u64, word: u64) -> Result<(), Errno> {
     if !offset.is_multiple_of(8) || offset >= USER_BYTES {
         return Err(Errno::EIO);
     }
-    if DEBUG_REGISTERS.contains(&offset) {
-        return if word == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+    match usize::try_from(offset / 8).map_err(|_| Errno::EIO)? {
+        index @ DEBUG_REGISTERS.. => halt.image.debug.set(index.saturating_sub(DEBUG_REGISTERS), word),
+        index if index < WORDS => halt.image.set_word(index, word),
+        _ => Err(Errno::EIO),
     }
-    let index = usize::try_from(offset / 8).ok().filter(|index| index.saturating_mul(8) < REGISTERS_BYTES);
-    halt.image.set_word(index.ok_or(Errno::EIO)?, word)
 }
 
 /// Returns a set of registers.

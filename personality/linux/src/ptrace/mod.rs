@@ -4,7 +4,7 @@
 //! * [`halt`] has a tracee halt, with an image of its registers, until the tracer has it go on. Its own task waits there, so its death ends that as
 //!   any other wait.
 //! * [`tracees`] are the threads that a process traces, and what wait tells of them.
-//! * [`calls`] serves the requests; [`registers`] and [`memory`] are what they look at.
+//! * [`calls`] serves the requests; [`registers`], [`debug_registers`] and [`memory`] are what they look at.
 //!
 //! ```text
 //!   tracee: runs --signal, call, event, interrupt--> halted (told to wait once) --CONT, SYSCALL, SINGLESTEP, DETACH--> runs
@@ -14,7 +14,7 @@
 //! A thread without a tracer reads one flag for all this where it acts on signals, and the word of [`crate::task::dispatch`] at its calls.
 //!
 //! Differences from Linux: any thread of the tracer's process may ask and wait; the parent of a tracee that ended is told at once, not after the tracer
-//! has waited. No debug registers (EINVAL), no SINGLEBLOCK and SYSEMU (EIO), no filters of seccomp.
+//! has waited. No SINGLEBLOCK and SYSEMU (EIO), no filters of seccomp.
 //!
 //! Lock order: the guard of new programs ([`crate::exec::guard`]), tree, process' signals, thread's signals, tracee, tracees of a process.
 //!
@@ -23,6 +23,7 @@
 pub(crate) mod access;
 pub(crate) mod bond;
 pub mod calls;
+mod debug_registers;
 pub(crate) mod halt;
 mod memory;
 mod registers;

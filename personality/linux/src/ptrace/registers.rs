@@ -2,6 +2,7 @@
 //!
 //! An [`Image`] is taken when the tracee halts and given back when it goes on; requests look at the image alone.
 
+use super::debug_registers::DebugRegisters;
 use crate::run::Running;
 use crate::signal::frame::checked_flags;
 use crate::{Errno, Thread};
@@ -11,12 +12,10 @@ use gyre_machine::{Registers, USER_END};
 
 /// Words of `struct user_regs_struct`.
 pub(super) const WORDS: usize = 27;
-/// The length of `struct user_regs_struct`, bytes.
-pub(super) const REGISTERS_BYTES: usize = WORDS * 8;
 /// The length of `struct user`, bytes: what PEEKUSER may look at.
 pub(super) const USER_BYTES: u64 = 912;
-/// The place of the debug registers in it.
-pub(super) const DEBUG_REGISTERS: core::ops::Range<u64> = 848..912;
+/// The place of the debug registers in it, in words.
+pub(super) const DEBUG_REGISTERS: usize = 848 / 8;
 /// The length of `struct user_fpregs_struct`, bytes: the area that FXSAVE knows.
 pub(super) const LEGACY_BYTES: usize = 512;
 /// The place in that area where a debugger finds the components that are on.
@@ -40,6 +39,7 @@ pub(super) struct Image {
     pub(super) call: u64,
     extended: Vec<u8>,
     is_extended_changed: bool,
+    pub(super) debug: DebugRegisters,
 }
 
 impl Image {
@@ -54,7 +54,8 @@ impl Image {
         if let Some(place) = extended.get_mut(COMPONENTS_OFFSET..COMPONENTS_OFFSET + 8) {
             place.copy_from_slice(&components.to_le_bytes());
         }
-        Image { registers: running.context.registers, call, extended, is_extended_changed: false }
+        let debug = core::mem::take(&mut running.ptraced.debug);
+        Image { registers: running.context.registers, call, extended, is_extended_changed: false, debug }
     }
 
     /// Gives the image back to the thread, which goes on with it.
@@ -67,6 +68,8 @@ impl Image {
             *call = self.call;
         }
         running.interrupted = self.interrupted();
+        running.context.set_breakpoints(self.debug.breakpoints());
+        running.ptraced.debug = self.debug;
         if thread.tracee.go() == super::bond::Go::Step {
             running.begin_step();
         }

@@ -1,6 +1,7 @@
 //! The calls of a tracee: it halts before and behind them if its tracer wants that.
 
 use super::bond::Go;
+use super::debug_registers::DebugRegisters;
 use super::halt::{self, Reason};
 use super::registers::NO_CALL;
 use crate::run::{self, Running};
@@ -16,6 +17,8 @@ pub(crate) struct Ptraced {
     pub(super) call: Option<u64>,
     /// The trap behind its next instruction is its tracer's wish.
     is_stepped: bool,
+    /// Its breakpoints of the processor; in the image while it halts.
+    pub(super) debug: DebugRegisters,
 }
 
 /// The flag by which the processor traps behind the next instruction.
