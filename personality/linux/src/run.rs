@@ -197,6 +197,10 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         Trap::PageFault { address, access, present } => {
             on_page_fault(thread, running, &space, (address, access, present)).await;
         }
+        Trap::Exception { vector: 1, code } => {
+            let watched = rare(|| running.look_behind_step(&space)).await;
+            on_exception(thread, running, 1, code | watched);
+        }
         Trap::Exception { vector, code } => on_exception(thread, running, vector, code),
         Trap::Interrupt => {}
     }

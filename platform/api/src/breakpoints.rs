@@ -45,12 +45,7 @@ impl Breakpoint {
     /// Makes one from the four bits of DR7, the kind in the lower two. `None` if it is on a port, if an instruction has a length, if the address is
     /// no multiple of the length, or if a part of it is no memory of programs.
     pub fn new(address: u64, bits: u8) -> Option<Breakpoint> {
-        let bytes = match bits >> 2 & 3 {
-            0 => 1,
-            1 => 2,
-            2 => 8,
-            _ => 4,
-        };
+        let bytes = length_bytes(bits);
         let is_known = match bits & 3 {
             KIND_PORTS => false,
             KIND_EXECUTION => bytes == 1,
@@ -69,6 +64,26 @@ impl Breakpoint {
     /// The four bits of DR7.
     pub fn bits(self) -> u8 {
         self.bits
+    }
+
+    /// The length, bytes.
+    pub fn bytes(self) -> u64 {
+        length_bytes(self.bits)
+    }
+
+    /// True if it is on an instruction, not on data.
+    pub fn is_on_instruction(self) -> bool {
+        self.bits & 3 == KIND_EXECUTION
+    }
+}
+
+/// The length that the four bits of DR7 say.
+fn length_bytes(bits: u8) -> u64 {
+    match bits >> 2 & 3 {
+        0 => 1,
+        1 => 2,
+        2 => 8,
+        _ => 4,
     }
 }
 
@@ -117,6 +132,17 @@ impl Breakpoints {
     /// The armed slots on instructions, a bit each: they stop the program before the instruction, and again unless it goes on with the resume flag.
     pub fn on_instructions(&self) -> u32 {
         self.slots(|kind| kind == KIND_EXECUTION)
+    }
+
+    /// Those on instructions only: a step meets no others.
+    pub fn of_step(&self) -> Breakpoints {
+        let mut all = Breakpoints::NONE;
+        for slot in (0..BREAKPOINT_SLOTS).filter(|slot| self.on_instructions() >> slot & 1 != 0) {
+            all.addresses[slot] = self.addresses[slot];
+            // The kind and the length of an instruction are zeros.
+            all.control |= 2 << (2 * slot);
+        }
+        all
     }
 
     fn slots(&self, is_wanted: impl Fn(u8) -> bool) -> u32 {
@@ -169,6 +195,15 @@ mod tests {
         assert_eq!((all.addresses(), all.control()), ([0x1234, 0, 0x5001, 0], 0x000f_0422));
         assert_eq!((all.armed(), all.on_instructions()), (0b101, 0b100));
         assert!(!all.is_empty() && Breakpoints::new([None; 4]).is_empty() && Breakpoints::NONE.armed() == 0);
+    }
+
+    #[test]
+    fn a_step_meets_those_on_instructions_only() {
+        let (data, instruction) =
+            (Breakpoint::new(0x1234, BYTES_4 | ACCESSES), Breakpoint::new(0x5001, KIND_EXECUTION));
+        let all = Breakpoints::new([data, None, instruction, None]);
+        assert_eq!((all.of_step().armed(), all.of_step().on_instructions()), (0b100, 0b100));
+        assert!(Breakpoints::new([data; 4]).of_step().is_empty() && Breakpoints::NONE.of_step().is_empty());
     }
 
     #[test]

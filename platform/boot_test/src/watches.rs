@@ -17,6 +17,9 @@ pub const CHECKS: &[Check] = &[
     ("programs_without_breakpoints_meet_none_of_others", others_meet_none),
     ("the_kernel_may_touch_what_a_program_watches", the_kernel_may_touch_what_is_watched),
     ("a_late_trap_in_the_kernel_does_no_harm", a_late_trap_does_no_harm),
+    ("a_step_meets_no_watched_word", a_step_meets_no_watched_word),
+    ("a_step_stops_before_a_watched_instruction", a_step_stops_before_a_watched_instruction),
+    ("a_program_that_traps_itself_at_a_watched_word_does_no_harm", a_program_that_traps_itself_does_no_harm),
 ];
 
 const BYTES_8: u8 = 0b1000;
@@ -141,6 +144,65 @@ fn a_late_trap_does_no_harm() -> Verdict {
         // An emulator does not put the trap off.
         let fits = trap == Trap::SystemCall || trap == STOPPED && has_breakpoints();
         check!(fits, "round {round}: {trap:?}");
+    }
+    Ok(())
+}
+
+/// A step, and no other cause.
+const STEPPED: Trap = Trap::Exception { vector: 1, code: causes::STEP };
+
+fn steps_to(process: &mut Process, offset: u64) -> Verdict {
+    process.context.registers.rflags |= 1 << 8;
+    let trap = process.run();
+    process.context.registers.rflags &= !(1 << 8);
+    let at = process.context.registers.rip;
+    check!(trap == STEPPED && at == CODE + offset, "{trap:?} at {at:#x}");
+    Ok(())
+}
+
+fn a_step_meets_no_watched_word() -> Verdict {
+    let mut process = writer();
+    process.context.set_breakpoints(watching(DATA, BYTES_8 | ACCESSES)?);
+    for mark in 1..=3u64 {
+        process.context.registers.rax = mark;
+        process.context.registers.rip = CODE;
+        steps_to(&mut process, 3)?;
+        steps_to(&mut process, 6)?;
+        check!(process.context.registers.rbx == mark, "it has read {}", process.context.registers.rbx);
+        process.context.registers.rip = CODE;
+        stops(&mut process, 3)?;
+        stops(&mut process, 6)?;
+        calls(&mut process)?;
+    }
+    Ok(())
+}
+
+fn a_step_stops_before_a_watched_instruction() -> Verdict {
+    let mut process = writer();
+    process.context.set_breakpoints(watching(CODE, Breakpoint::EXECUTION)?);
+    process.context.registers.rflags |= 1 << 8;
+    stops(&mut process, 0)?;
+    process.context.registers.rflags |= 1 << 16;
+    steps_to(&mut process, 3)
+}
+
+program!(trap_itself, "push 0x302", "popfq", "mov [rdi], rax", "2: syscall", "jmp 2b");
+
+/// Step and watched word are one exception for a processor, and two for an emulator: the first one's place is lost then.
+fn a_program_that_traps_itself_does_no_harm() -> Verdict {
+    for _ in 0..3 {
+        let mut process = Process::new(trap_itself());
+        process.context.registers.rdi = DATA;
+        process.context.set_breakpoints(watching(DATA, BYTES_8 | WRITES)?);
+        let (trap, at) = (process.run(), process.context.registers.rip);
+        let is_step = matches!(trap, Trap::Exception { vector: 1, code } if code & causes::STEP != 0);
+        check!(is_step, "{trap:?} at {at:#x}");
+        check!(at == CODE + 9 || at == 0 && has_breakpoints(), "at {at:#x}");
+        // Another program, and this one, go on as if nothing had been.
+        calls(&mut writer())?;
+        process.context.registers.rip = CODE + 9;
+        process.context.registers.rflags &= !(1 << 8);
+        calls(&mut process)?;
     }
     Ok(())
 }

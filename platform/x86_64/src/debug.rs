@@ -7,9 +7,14 @@
 //! * A program may have its debug exception come in the kernel: at the first instruction behind a system call, if it loads a watched word into its
 //!   stack segment before. It is acknowledged, and that is all.
 //!
+//! * A step is taken without the breakpoints on data. The processor raises one exception for both causes, the emulator one after the other: the second
+//!   comes before the first instruction behind the first, on the same stack, and what the first one has saved there is gone. A program can still have
+//!   that happen if it sets the trap flag itself. It has lost its place then: it traps at address 0 ([`acknowledge`]).
+//!
 //! A zone behind walls has no breakpoints: its supervisor ends it if it touches DR0 to DR3.
 
 use crate::core_local::{CoreBlock, this_core};
+use crate::exception::KernelFrame;
 use crate::zone::inside;
 use alloc::boxed::Box;
 use core::arch::asm;
@@ -18,10 +23,22 @@ use gyre_platform::{BREAKPOINT_SLOTS, Breakpoints, causes};
 
 /// DR6 without a cause; causes are ones, but for some that this layer does not know.
 const STATUS_RESET: u64 = 0xffff_0ff0;
+/// The vector of debug exceptions.
+const DEBUG: u64 = 1;
 /// No breakpoints, in [`CoreBlock::watches`].
 const NONE: u64 = 0;
 
-static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(NONE + 1);
+/// Identities are even: the lowest bit is for the [`Way`].
+static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(NONE + 2);
+
+/// The way in which a program is entered.
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub(crate) enum Way {
+    Runs = 0,
+    /// It traps behind its next instruction.
+    Steps = 1,
+}
 
 /// Breakpoints of a thread, with a number that no others ever have.
 pub(crate) struct Watches {
@@ -32,7 +49,7 @@ pub(crate) struct Watches {
 impl Watches {
     /// Keeps breakpoints for a thread; `None` if there are none, or the machine has none.
     pub(crate) fn keep(breakpoints: Breakpoints) -> Option<Box<Watches>> {
-        let identity = || NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
+        let identity = || NEXT_IDENTITY.fetch_add(2, Ordering::Relaxed);
         let is_kept = has_breakpoints() && !breakpoints.is_empty();
         is_kept.then(|| Box::new(Watches { identity: identity(), breakpoints }))
     }
@@ -55,24 +72,27 @@ pub(crate) fn start() {
     this_core().watches.set(NONE);
 }
 
-/// Has this core have the breakpoints of the program that it enters.
+/// Has this core have the breakpoints of the program that it enters, those on instructions only if that takes a step.
 #[inline(always)]
-pub(crate) fn load(core: &CoreBlock, watches: Option<&Watches>) {
-    if core.watches.get() != watches.map_or(NONE, |watches| watches.identity) {
-        change(core, watches);
+pub(crate) fn load(core: &CoreBlock, watches: Option<&Watches>, way: Way) {
+    if core.watches.get() != watches.map_or(NONE, |watches| watches.identity | way as u64) {
+        change(core, watches, way);
     }
 }
 
 #[cold]
-fn change(core: &CoreBlock, watches: Option<&Watches>) {
+fn change(core: &CoreBlock, watches: Option<&Watches>, way: Way) {
     rest();
-    if let Some(Watches { identity, breakpoints }) = watches {
-        // First, for an NMI that takes the core meanwhile.
-        core.watches.set(*identity);
-        write_addresses(breakpoints.addresses());
-        take_status();
-        write_control(breakpoints.control());
-    }
+    let Some(Watches { identity, breakpoints }) = watches else { return };
+    let breakpoints = match way {
+        Way::Runs => *breakpoints,
+        Way::Steps => breakpoints.of_step(),
+    };
+    // First, for an NMI that takes the core meanwhile.
+    core.watches.set(identity | way as u64);
+    write_addresses(breakpoints.addresses());
+    take_status();
+    write_control(breakpoints.control());
 }
 
 /// Takes the breakpoints out of this core. Callable in any state.
@@ -93,9 +113,12 @@ pub(crate) fn take_causes(watches: Option<&Watches>) -> u32 {
     (take_status() ^ STATUS_RESET) as u32 & (causes::STEP | armed)
 }
 
-/// Forgets the causes of one that came in the kernel.
-pub(crate) fn acknowledge() {
-    take_status();
+/// Takes note of an exception that came in the kernel, with its frame: its causes are forgotten, or it becomes one of the program.
+pub(crate) fn acknowledge(frame: &mut KernelFrame) {
+    match frame.is_at_entry_of(DEBUG) {
+        true => frame.become_programs(),
+        false => _ = take_status(),
+    }
 }
 
 fn write_addresses(addresses: [u64; BREAKPOINT_SLOTS]) {

@@ -122,12 +122,16 @@ unsafe extern "C" {
 /// Bytes between the entries of consecutive vectors.
 const VECTOR_STRIDE: u64 = 16;
 
+/// Returns the address of a vector's entry; there are 96.
+pub(crate) fn entry_of(vector: u64) -> u64 {
+    (&raw const gyre_vectors) as u64 + vector * VECTOR_STRIDE
+}
+
 /// Fills the interrupt table. Boot core only, before it is made read-only.
 pub(crate) fn fill_interrupt_table() {
-    let vectors = (&raw const gyre_vectors) as u64;
     let spurious = (&raw const gyre_spurious) as u64;
     for vector in 0..256u64 {
-        let entry = if vector < 96 { vectors + vector * VECTOR_STRIDE } else { spurious };
+        let entry = if vector < 96 { entry_of(vector) } else { spurious };
         let stack = match vector {
             8 => 1,
             2 => 2,

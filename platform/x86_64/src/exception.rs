@@ -2,6 +2,7 @@
 //! and how who runs the machine asks what it does.
 
 use crate::debug;
+use crate::descriptors::{USER_CODE, USER_DATA, entry_of};
 use crate::guard;
 use crate::instructions::read_cr2;
 use crate::paging::STACKS;
@@ -39,6 +40,22 @@ pub(crate) struct KernelFrame {
     ss: u64,
 }
 
+impl KernelFrame {
+    /// True if the exception came before the first instruction of a vector's entry.
+    pub(crate) fn is_at_entry_of(&self, vector: u64) -> bool {
+        self.rip == entry_of(vector)
+    }
+
+    /// Has the entry code take it for one of the program at address 0, whose registers are those of the frame.
+    pub(crate) fn become_programs(&mut self) {
+        (self.rip, self.rsp, self.rflags) = (0, 0, RFLAGS_FIXED);
+        (self.cs, self.ss) = (u64::from(USER_CODE), u64::from(USER_DATA));
+    }
+}
+
+/// The flag that is always one.
+const RFLAGS_FIXED: u64 = 2;
+
 const NAMES: [&str; 22] = [
     "divide error",
     "debug",
@@ -70,15 +87,16 @@ extern "C" fn gyre_on_kernel_exception(frame: &KernelFrame) -> ! {
     stop_machine()
 }
 
-/// Handles NMI, machine check, double fault and the kernel's debug traps; the caller restores GS.
+/// Handles NMI, machine check, double fault and the kernel's debug traps; the caller restores GS. A debug
+/// exception that has become one of the program goes on as such.
 #[unsafe(no_mangle)]
-extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
+extern "C" fn gyre_on_paranoid(frame: &mut KernelFrame) {
     if frame.vector == 2 {
         on_nmi(frame);
     }
     // A debug trap at the first instruction of an entry was caused by a program: it must not end the machine.
     if frame.vector == 1 {
-        debug::acknowledge();
+        debug::acknowledge(frame);
     }
     if frame.vector == 2 || frame.vector == 1 {
         return;

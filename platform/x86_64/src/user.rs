@@ -12,7 +12,7 @@
 //! Interrupts stay off in the kernel; they come while the program runs, and end that by [`Trap::Interrupt`].
 
 use crate::core_local::{CoreBlock, core_index, this_core};
-use crate::debug::{self, Watches};
+use crate::debug::{self, Watches, Way};
 use crate::descriptors::{KERNEL_CODE, USER_CODE_32};
 use crate::extended::{self, Extended};
 use crate::instructions::{cpuid, read_cr2, wrmsr};
@@ -200,7 +200,8 @@ pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     table.load();
     context.extended.load();
     context.load_segments(core);
-    debug::load(core, context.watches.as_deref());
+    let way = if context.registers.rflags & TRAP_FLAG == 0 { Way::Runs } else { Way::Steps };
+    debug::load(core, context.watches.as_deref(), way);
     // SAFETY: rip is canonical and below the last page, flags and selectors are constants or masked, the table is loaded.
     unsafe { gyre_enter_user(&raw mut context.registers, u64::from(fast)) };
     Exit {

@@ -283,7 +283,11 @@ gyre_paranoid:
     mov edx, r13d
     wrmsr
     POP_ALL
-    add rsp, 16
+    cmp qword ptr [rsp], 1
+    jne 3f
+    test byte ptr [rsp + 24], 3
+    jnz gyre_exception
+3:  add rsp, 16
     iretq
 
 /* One entry per vector, 16 bytes each. */

@@ -6,11 +6,17 @@
 //!
 //! Neither a child nor a new program has them. They outlast the tracer: whoever leaves its tracee disarms them before.
 //!
-//! Difference from Linux: register 7 of a child is 0, there the word of its parent, without effect.
+//! A step meets no breakpoints on data ([`gyre_machine`] says why): what is watched is read before it and behind it, and has caused the trap if it
+//! is not the same.
+//!
+//! Differences from Linux: register 7 of a child is 0, there the word of its parent, without effect. A step that only reads what is watched, or
+//! writes what is there, is not told.
 
+use super::memory;
 use crate::Errno;
 use crate::run::Running;
 use alloc::boxed::Box;
+use gyre_address_space::AddressSpace;
 use gyre_machine::{BREAKPOINT_SLOTS, Breakpoint, Breakpoints, causes};
 
 /// Register 6 without a cause.
@@ -46,7 +52,11 @@ pub(crate) struct DebugRegisters {
     /// The causes of the last debug exception, or what the tracer wrote.
     status: u64,
     set: Option<Box<Set>>,
+    before_step: Option<Box<Contents>>,
 }
+
+/// The contents of what is watched, for each slot on data that is armed and whose address can be reached.
+type Contents = [Option<u64>; BREAKPOINT_SLOTS];
 
 impl DebugRegisters {
     /// Returns a register.
@@ -79,6 +89,21 @@ impl DebugRegisters {
 
     fn change(&mut self, change: impl FnOnce(&mut Set) -> Result<(), Errno>) -> Result<(), Errno> {
         change(self.set.get_or_insert_default())
+    }
+
+    /// Reads what is watched; `None` if no slot on data is armed.
+    async fn contents(&self, space: &AddressSpace) -> Option<Box<Contents>> {
+        let slots = self.set.as_ref()?.armed().map(|slot| slot.filter(|slot| !slot.is_on_instruction()));
+        if slots == [None; BREAKPOINT_SLOTS] {
+            return None;
+        }
+        let mut all = Box::new([None; BREAKPOINT_SLOTS]);
+        for (place, slot) in all.iter_mut().zip(slots) {
+            if let Some(slot) = slot {
+                *place = memory::peek_bytes(space, slot.address(), slot.bytes()).await.ok();
+            }
+        }
+        Some(all)
     }
 
     /// Returns the breakpoints that are armed.
@@ -146,6 +171,19 @@ fn first(address: u64, bits: u8) -> Result<Breakpoint, Errno> {
 }
 
 impl Running {
+    /// Notes the contents of what is watched, for the step that begins.
+    pub(super) async fn look_before_step(&mut self, space: &AddressSpace) {
+        self.ptraced.debug.before_step = self.ptraced.debug.contents(space).await;
+    }
+
+    /// Returns the breakpoints on data that the step has met, a bit each, as the processor does.
+    pub(crate) async fn look_behind_step(&mut self, space: &AddressSpace) -> u32 {
+        let Some(before) = self.ptraced.debug.before_step.take() else { return 0 };
+        let Some(behind) = self.ptraced.debug.contents(space).await else { return 0 };
+        let slots = before.iter().zip(behind.iter()).enumerate();
+        slots.filter(|(_, (before, behind))| before != behind).fold(0, |causes, (slot, _)| causes | 1 << slot)
+    }
+
     /// Notes the causes of a debug exception; returns the code of its signal.
     pub(crate) fn note_debug_exception(&mut self, causes: u32) -> i32 {
         let on_instructions = self.ptraced.debug.breakpoints().on_instructions();

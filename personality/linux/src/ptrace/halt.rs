@@ -151,6 +151,9 @@ pub(super) async fn halt(thread: &Arc<Thread>, running: &mut Running, reason: Re
     let ended = thread.tracee.released.until(|| take_end(thread)).await;
     let release = ended.release.unwrap_or(0);
     ended.image.apply(thread, running);
+    if thread.tracee.go() == Go::Step {
+        running.look_before_step(&thread.space()).await;
+    }
     Some(Released { signal: release, info: ended.info })
 }
 

@@ -8,8 +8,17 @@ use gyre_address_space::AddressSpace;
 /// # Errors
 /// EIO if it cannot be reached.
 pub(super) async fn peek(space: &AddressSpace, address: u64) -> Result<u64, Errno> {
+    peek_bytes(space, address, 8).await
+}
+
+/// Returns the bytes at an address as a word; at most 8.
+///
+/// # Errors
+/// EIO if they cannot be reached, or are more.
+pub(super) async fn peek_bytes(space: &AddressSpace, address: u64, count: u64) -> Result<u64, Errno> {
     let mut word = [0; 8];
-    space.copy_in(address, &mut word).await.map_err(|_| Errno::EIO)?;
+    let bytes = word.get_mut(..count as usize).ok_or(Errno::EIO)?;
+    space.copy_in(address, bytes).await.map_err(|_| Errno::EIO)?;
     Ok(u64::from_le_bytes(word))
 }
 
