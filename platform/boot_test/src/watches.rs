@@ -1,5 +1,10 @@
 //! Breakpoints of the processor: whose they are, how often they stop a program, and that the kernel never notices them.
 //!
+//! * Words that a program reads or writes, and instructions: it stops behind the access, or before the instruction.
+//! * Other programs, the kernel, and a program that asked for nothing meet none.
+//! * A step meets those on instructions only: an emulator raises two exceptions for a step that writes a watched word, and the
+//!   second one takes the first one's place on the stack. The last check has a program do just that by itself.
+//!
 //! A zone behind walls has none: there the checks show that programs run as if they had not asked for any.
 
 use crate::check;

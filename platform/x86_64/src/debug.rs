@@ -6,10 +6,9 @@
 //!   runs at addresses that programs may have: a guest, the parking loop ([`rest`]).
 //! * A program may have its debug exception come in the kernel: at the first instruction behind a system call, if it loads a watched word into its
 //!   stack segment before. It is acknowledged, and that is all.
-//!
-//! * A step is taken without the breakpoints on data. The processor raises one exception for both causes, the emulator one after the other: the second
-//!   comes before the first instruction behind the first, on the same stack, and what the first one has saved there is gone. A program can still have
-//!   that happen if it sets the trap flag itself. It has lost its place then: it traps at address 0 ([`acknowledge`]).
+//! * A step is taken without the breakpoints on data. The processor raises one exception for both causes, the emulator one after the other: the
+//!   second comes before the first instruction behind the first, on the same stack, and what the first one has saved there is gone. A program can
+//!   still have that happen if it sets the trap flag itself. It has lost its place then: it traps at address 0 ([`acknowledge`]).
 //!
 //! A zone behind walls has no breakpoints: its supervisor ends it if it touches DR0 to DR3.
 

@@ -87,8 +87,7 @@ extern "C" fn gyre_on_kernel_exception(frame: &KernelFrame) -> ! {
     stop_machine()
 }
 
-/// Handles NMI, machine check, double fault and the kernel's debug traps; the caller restores GS. A debug
-/// exception that has become one of the program goes on as such.
+/// Handles NMI, machine check, double fault and the kernel's debug traps, which may become the program's; the caller restores GS.
 #[unsafe(no_mangle)]
 extern "C" fn gyre_on_paranoid(frame: &mut KernelFrame) {
     if frame.vector == 2 {

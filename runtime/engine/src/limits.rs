@@ -17,7 +17,7 @@ pub const INBOX_SLOTS: usize = 256;
 pub const GATE_STREAK_MAX: u32 = 16;
 /// Placements of affinity labels kept per resource at most, in two tables that each are full then: 8,192 places of 41 bytes. A table takes
 /// entries for seven eighths of its places.
-pub const PLACEMENTS_MAX: usize = 2 * 7 << 10;
+pub const PLACEMENTS_MAX: usize = 2 * (7 << 10);
 /// A label that a thread has drawn to its core stays there so long at least, ns, also if others use it.
 pub const DRAW_EVERY_NS: u64 = 20_000_000;
 /// Time for which cores remember the core of a drawn label, ns; then they look it up again.

@@ -150,7 +150,8 @@ impl Set {
 
 /// Returns whether register 7 arms a slot, and the kind and length that it says.
 fn wish(control: u64, slot: usize) -> (bool, u8) {
-    (control >> (2 * slot) & 3 != 0, (control >> (16 + 4 * slot) & 0xf) as u8)
+    let (arms, kinds) = (control & 0xffff, control >> 16);
+    (arms >> (slot << 1) & 3 != 0, (kinds >> (slot << 2) & 0xf) as u8)
 }
 
 fn restored(slot: Slot, before: Option<Breakpoint>) -> Slot {
