@@ -135,6 +135,8 @@ fn bury(process: &Arc<Process>) {
     let status = process.end_status().unwrap_or(number::SIGKILL);
     let mut tree = tenant.tree.lock();
     let (ended, waits) = (tree.note_ended(process.id(), status, used), tree.orphans());
+    // In one step with what wait finds: whoever has waited has the signal, and whoever has the signal finds the end (Linux, `exit_notify`).
+    let signalled = signal_parent(process, &ended, status);
     drop(tree);
     tell_orphans(process, &ended, waits);
     tenant.doomed.end_some();
@@ -146,7 +148,7 @@ fn bury(process: &Arc<Process>) {
         let _ = stranded.send(SignalInfo::new(number::SIGCONT, SI_KERNEL));
     }
     match &ended.parent {
-        Some(parent) => tell_of_end(process, parent, ended.exit_signal, status),
+        Some(parent) => tell_of_end(process, parent, signalled, status),
         None => tenant.tree.lock().forget_zombie(process.id()),
     }
     process.end_watch.ended();
@@ -199,15 +201,41 @@ fn tell_in_turns(process: &Process, orphans: Vec<Arc<Process>>) {
     gyre_message::spawn_on(gyre_machine::core_index(), activity, Box::new(move || Box::pin(task)));
 }
 
-fn tell_of_end(process: &Process, parent: &Arc<Process>, exit_signal: i32, status: i32) {
+/// The signal for a parent whose child has ended.
+enum Signalled {
+    /// It has it.
+    Done,
+    /// It is still to be sent; 0 for none.
+    Later(i32),
+    /// It is still to be sent, and the parent never waits.
+    Unwaited,
+}
+
+/// Sends the parent SIGCHLD. Others may end it, or have it tell its own parent, for which the tree must be free: they come later.
+fn signal_parent(process: &Process, ended: &Ended, status: i32) -> Signalled {
+    let Some(parent) = ended.parent.as_ref().filter(|_| ended.exit_signal == number::SIGCHLD) else {
+        return Signalled::Later(ended.exit_signal);
+    };
     let action = parent.signals.lock().actions.get(number::SIGCHLD);
-    let unwanted = action.handler == action::SIG_IGN || action.has(raw::SA_NOCLDWAIT);
-    if exit_signal == number::SIGCHLD && unwanted {
-        process.tenant().tree.lock().forget_zombie(process.id());
+    if action.handler == action::SIG_IGN || action.has(raw::SA_NOCLDWAIT) {
+        return Signalled::Unwaited;
     }
-    if (1..=SIGNAL_MAX).contains(&exit_signal) {
+    let _ = parent.send(child_info(process, Change::Ended(status)));
+    Signalled::Done
+}
+
+fn tell_of_end(process: &Process, parent: &Arc<Process>, signalled: Signalled, status: i32) {
+    let signal = match signalled {
+        Signalled::Done => 0,
+        Signalled::Later(signal) => signal,
+        Signalled::Unwaited => {
+            process.tenant().tree.lock().forget_zombie(process.id());
+            number::SIGCHLD
+        }
+    };
+    if (1..=SIGNAL_MAX).contains(&signal) {
         let mut info = child_info(process, Change::Ended(status));
-        info.signal = exit_signal;
+        info.signal = signal;
         let _ = parent.send(info);
     }
     parent.children_changed.wake_all();
