@@ -234,7 +234,7 @@ impl State {
         let too_near =
             self.regions.last_below(address).is_some_and(|(_, below)| below.end.saturating_add(GUARD_BYTES) > address);
         let more = start.saturating_sub(address);
-        let grown = self.regions.bytes(|_| true).saturating_add(more);
+        let grown = self.regions.mapped_bytes().saturating_add(more);
         // As on Linux a file has nothing before its first page.
         let has_pages = matches!(stack.provider, Provider::Anonymous) || stack.first_index.offset_bytes() >= more;
         let too_locked = stack.options.contains(Options::LOCKED) && self.check_locked(more).is_err();

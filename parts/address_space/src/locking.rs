@@ -75,7 +75,7 @@ impl State {
     }
 
     fn lock_all(&mut self, most: u64) -> Result<Vec<(u64, u64)>, SpaceError> {
-        if self.regions.bytes(|_| true) > most {
+        if self.regions.mapped_bytes() > most {
             return Err(SpaceError::NoMemory);
         }
         let ranges = self.regions.iter().map(|(start, region)| (start, region.end)).collect();

@@ -14,16 +14,18 @@ use crate::pages::PIECE_BYTES;
 use crate::populate::Populate;
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::relocate::Relocation;
-use crate::space::{LockFuture, REGIONS_MAX, State, Withdrawn};
+use crate::space::{LockFuture, REGIONS_MAX, StalePages, State, Withdrawn};
 use crate::{AddressSpace, SpaceError};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_machine::{MapFlags, USER_END, Va, address::USER_START};
+use gyre_machine::{MapFlags, PageTable, USER_END, Va, address::USER_START};
 use gyre_object::Page;
 
 /// Huge pages that are split in one piece at most.
 const PIECE_HUGE: usize = 4;
+/// A range up to this size is one piece, whatever lies in it: it has no more pages than a region of a piece may have.
+const SMALL_BYTES: u64 = PIECE_REGIONS as u64 * PAGE;
 
 /// The place of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -254,6 +256,19 @@ impl AddressSpace {
     }
 }
 
+/// Gives the page at an address its rights in the table, as far as they shrink; rights that grow come by faults.
+fn apply_rights(table: &mut PageTable, address: u64, flags: Option<MapFlags>, stale: &mut StalePages) {
+    let before = match flags {
+        None => table.unmap(Va(address)),
+        Some(flags) => table.protect(Va(address), flags),
+    };
+    let kept = flags.unwrap_or(MapFlags::empty());
+    let rights = MapFlags::WRITE | MapFlags::EXECUTE | MapFlags::USER;
+    if before.is_some_and(|before| !kept.contains(before.flags & rights)) {
+        stale.push(address);
+    }
+}
+
 /// A mapping that was made, and the pages that went for it.
 struct Made {
     start: u64,
@@ -289,10 +304,12 @@ impl MapRequest {
 impl State {
     fn map(&mut self, request: MapRequest, bytes: u64, top: u64) -> Result<Made, SpaceError> {
         let (start, end) = self.check(&request, bytes, top)?;
-        let mut withdrawn = Withdrawn::default();
-        let dirtied = self.dirty_pages(start, end).unwrap_or_default();
-        self.evict_range(start, end, &mut withdrawn);
-        self.regions.take(start, end);
+        let (mut withdrawn, mut dirtied) = (Withdrawn::default(), Vec::new());
+        if self.regions.overlaps(start, end) {
+            dirtied = self.dirty_pages(start, end).unwrap_or_default();
+            self.evict_range(start, end, &mut withdrawn);
+            self.regions.discard(start, end);
+        }
         let mut region = request.into_region(end);
         let is_locked = region.options.contains(Options::LOCKED) || self.lock_future != LockFuture::No;
         region.options.set(Options::LOCKED, is_locked);
@@ -313,16 +330,23 @@ impl State {
 
     /// Gives the mappings of a range other rights; their pages follow ([`State::apply_piece`]).
     fn protect(&mut self, start: u64, end: u64, rights: Rights) -> Result<(), SpaceError> {
-        if !self.regions.covers(start, end) {
+        let (mut more, mut covered, mut is_denied) = (0_u64, start, false);
+        for (from, to, region) in self.regions.overlapping(start, end) {
+            if from > covered {
+                return Err(SpaceError::NotMapped);
+            }
+            covered = to;
+            is_denied |= !region.rights_max.contains(rights);
+            if !region.is_data() && region.is_data_with(rights) {
+                more = more.saturating_add(to.saturating_sub(from));
+            }
+        }
+        if covered < end {
             return Err(SpaceError::NotMapped);
         }
-        let parts = self.regions.parts(start, end);
-        if parts.iter().any(|(_, _, region)| !region.rights_max.contains(rights)) {
+        if is_denied {
             return Err(SpaceError::Denied);
         }
-        let becomes_data = parts.iter().filter(|(_, _, region)| !region.is_data());
-        let with_rights = becomes_data.filter(|(_, _, region)| Region { rights, ..region.clone() }.is_data());
-        let more = with_rights.fold(0_u64, |sum, (from, to, _)| sum.saturating_add(to.saturating_sub(*from)));
         if more > self.most_bytes {
             return Err(SpaceError::NoMemory);
         }
@@ -332,10 +356,14 @@ impl State {
 
     /// Gives the first pages from `start` on the rights of their mappings; returns the end of what was done.
     fn apply_piece(&mut self, start: u64, end: u64, withdrawn: &mut Withdrawn) -> u64 {
-        let stop = self.stop_of_piece(start, end);
+        let is_small = end.saturating_sub(start) <= SMALL_BYTES;
+        let stop = if is_small { end } else { self.stop_of_piece(start, end) };
         self.split_range(start, stop, withdrawn);
-        for (from, to, _) in self.regions.parts(start, stop) {
-            self.apply_rights(from, to, withdrawn);
+        let State { regions, pages, table, .. } = self;
+        for (from, to, region) in regions.overlapping(start, stop) {
+            for (address, page) in pages.singles(from, to) {
+                apply_rights(table, address, region.flags(page), &mut withdrawn.stale);
+            }
         }
         stop
     }
@@ -383,7 +411,7 @@ impl State {
     }
 
     fn check_limits(&self, bytes: u64, replaced: u64, request: &MapRequest) -> Result<(), SpaceError> {
-        let mapped = self.regions.bytes(|_| true).saturating_sub(replaced).saturating_add(bytes);
+        let mapped = self.regions.mapped_bytes().saturating_sub(replaced).saturating_add(bytes);
         let private = !request.options.contains(Options::SHARED);
         let data = private && request.rights.contains(Rights::WRITE);
         if data && !request.options.contains(Options::NO_RESERVE) && bytes > self.most_bytes {
@@ -407,7 +435,7 @@ impl State {
         let mut withdrawn = Withdrawn::default();
         let dirtied = self.dirty_pages(start, end).unwrap_or_default();
         self.evict_range(start, end, &mut withdrawn);
-        self.regions.take(start, end);
+        self.regions.discard(start, end);
         if !withdrawn.stale.is_empty() {
             self.stale_ranges.add(start, end);
             withdrawn.stale_ranges.push((start, end));
@@ -419,7 +447,7 @@ impl State {
     /// there.
     pub(crate) fn dirty_pages(&self, start: u64, end: u64) -> Option<Vec<(Arc<MappedFile>, u64)>> {
         let mut dirty = None;
-        for (from, to, region) in self.regions.parts(start, end) {
+        for (from, to, region) in self.regions.overlapping(start, end) {
             let (Provider::File(file), true) = (&region.provider, region.is_shared()) else {
                 continue;
             };
@@ -437,28 +465,6 @@ impl State {
 
     fn is_writable(&self, address: u64) -> bool {
         self.table.query(Va(address)).is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE))
-    }
-
-    /// Gives the pages in the range the rights of their region, as far as these shrink; rights that grow come by
-    /// faults.
-    fn apply_rights(&mut self, start: u64, end: u64, withdrawn: &mut Withdrawn) {
-        let Some((_, region)) = self.regions.find(start) else {
-            return;
-        };
-        let region = region.clone();
-        let addresses: Vec<u64> = self.pages.addresses(start, end).collect();
-        for address in addresses {
-            let flags = self.pages.get(address).and_then(|page| region.flags(page));
-            let before = match flags {
-                None => self.table.unmap(Va(address)),
-                Some(flags) => self.table.protect(Va(address), flags),
-            };
-            let kept = flags.unwrap_or(MapFlags::empty());
-            let rights = MapFlags::WRITE | MapFlags::EXECUTE | MapFlags::USER;
-            if before.is_some_and(|before| !kept.contains(before.flags & rights)) {
-                withdrawn.stale.push(address);
-            }
-        }
     }
 
     /// Extends the mapping that ends at `old_end` if the range behind it is free.
@@ -479,7 +485,7 @@ impl State {
 
     pub(crate) fn check_growth(&self, region: &Region, bytes: u64) -> Result<(), SpaceError> {
         let data = !region.is_shared() && region.rights.contains(Rights::WRITE);
-        let too_much = self.regions.bytes(|_| true).saturating_add(bytes) > self.limits.mapped_bytes
+        let too_much = self.regions.mapped_bytes().saturating_add(bytes) > self.limits.mapped_bytes
             || data && self.exceeds_data(bytes)
             || region.is_data() && bytes > self.most_bytes;
         match too_much {

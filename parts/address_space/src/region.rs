@@ -309,7 +309,12 @@ impl Region {
     /// Returns whether its program counts on having all of it: no more of it than there could ever be may be asked for. As Linux does it without
     /// a setting (mm/util.c, `__vm_enough_memory`).
     pub(crate) fn is_data(&self) -> bool {
-        !self.is_shared() && self.rights.contains(Rights::WRITE) && !self.options.contains(Options::NO_RESERVE)
+        self.is_data_with(self.rights)
+    }
+
+    /// Returns whether it would do so with other rights.
+    pub(crate) fn is_data_with(&self, rights: Rights) -> bool {
+        !self.is_shared() && rights.contains(Rights::WRITE) && !self.options.contains(Options::NO_RESERVE)
     }
 
     /// Returns whether the access is allowed. All that may be written or executed may be read, as the hardware has it.

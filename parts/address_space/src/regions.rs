@@ -1,4 +1,11 @@
 //! The map of regions: find, split, merge, gaps. Pure; knows no pages.
+//!
+//! A space may have tens of thousands of regions. So a call of a program looks at those in its range only
+//! ([`Regions::overlapping`], [`Regions::covers`]), and the sum of all bytes is kept ([`Regions::mapped_bytes`]). Sums by
+//! kind ([`Regions::bytes`]) look at all.
+//!
+//! Protocol of use: under the space's lock. [`Regions::take`] or [`Regions::discard`] makes room, [`Regions::insert`] fills
+//! it; neighbours that continue each other become one region. No range has its end before its start.
 
 use crate::region::{PAGE, Region};
 use alloc::collections::BTreeMap;
@@ -8,12 +15,19 @@ use alloc::vec::Vec;
 #[derive(Default, Clone)]
 pub(crate) struct Regions {
     map: BTreeMap<u64, Region>,
+    /// Bytes of all of them.
+    mapped_bytes: u64,
 }
 
 impl Regions {
     /// Returns how many there are.
     pub(crate) fn len(&self) -> usize {
         self.map.len()
+    }
+
+    /// Returns the bytes of all of them.
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
     }
 
     /// Returns all of them, in order.
@@ -52,31 +66,33 @@ impl Regions {
 
     /// Returns whether the range has no hole.
     pub(crate) fn covers(&self, start: u64, end: u64) -> bool {
-        let mut at = start;
-        while at < end {
-            match self.find(at) {
-                Some((_, region)) => at = region.end,
-                None => return false,
+        let mut covered = start;
+        for (from, to, _) in self.overlapping(start, end) {
+            if from > covered {
+                return false;
             }
+            covered = to;
         }
-        true
+        covered >= end
     }
 
     /// Returns the parts of regions in the range, in order.
-    pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<(u64, u64, Region)> {
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, &Region)> {
         let first = self.find(start).map_or(start, |(start, _)| start);
-        self.map
-            .range(first..end.max(first))
-            .filter(|(_, region)| region.end > start)
-            .map(|(at, region)| (start.max(*at), end.min(region.end), region.clone()))
-            .collect()
+        let all = self.map.range(first..end.max(first));
+        all.map(move |(at, region)| (start.max(*at), end.min(region.end), region))
+    }
+
+    /// Returns the parts of regions in the range, in order, to be kept while the regions change.
+    pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<(u64, u64, Region)> {
+        self.overlapping(start, end).map(|(from, to, region)| (from, to, region.clone())).collect()
     }
 
     /// Returns the parts of regions in the range as regions of their own, by their starts.
     pub(crate) fn cut(&self, start: u64, end: u64) -> Vec<(u64, Region)> {
         let first = self.find(start).map_or(start, |(start, _)| start);
-        let overlapping = self.map.range(first..end.max(first)).filter(|(_, region)| region.end > start);
-        overlapping
+        self.map
+            .range(first..end.max(first))
             .map(|(at, region)| {
                 let from = start.max(*at);
                 (from, Region { end: end.min(region.end), first_index: region.index_of(*at, from), ..region.clone() })
@@ -110,12 +126,28 @@ impl Regions {
         self.split_at(start);
         self.split_at(end);
         let starts: Vec<u64> = self.map.range(start..end).map(|(start, _)| *start).collect();
-        starts.into_iter().filter_map(|start| self.map.remove(&start).map(|region| (start, region))).collect()
+        starts.into_iter().filter_map(|start| Some((start, self.remove(start)?))).collect()
+    }
+
+    /// Removes the range from all regions.
+    pub(crate) fn discard(&mut self, start: u64, end: u64) {
+        self.split_at(start);
+        self.split_at(end);
+        while let Some((&at, _)) = self.map.range(start..end).next() {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, start: u64) -> Option<Region> {
+        let region = self.map.remove(&start)?;
+        self.mapped_bytes = self.mapped_bytes.saturating_sub(region.end.saturating_sub(start));
+        Some(region)
     }
 
     /// Adds a region if nothing is, and merges it with neighbours that it continues.
     pub(crate) fn insert(&mut self, start: u64, region: Region) {
         let end = region.end;
+        self.mapped_bytes = self.mapped_bytes.saturating_add(end.saturating_sub(start));
         self.map.insert(start, region);
         self.merge_at(end);
         self.merge_at(start);
@@ -123,13 +155,11 @@ impl Regions {
 
     /// Merges the regions that meet at `border` if the upper one only continues the lower one.
     fn merge_at(&mut self, border: u64) {
-        let Some((&start, lower)) = self.map.range(..border).next_back() else {
+        let mut downwards = self.map.range(..=border).rev();
+        let (Some((&at, upper)), Some((&start, lower))) = (downwards.next(), downwards.next()) else {
             return;
         };
-        let Some(upper) = self.map.get(&border) else {
-            return;
-        };
-        if lower.end != border || !lower.is_continued_by(start, upper) {
+        if at != border || lower.end != border || !lower.is_continued_by(start, upper) {
             return;
         }
         let end = upper.end;
@@ -143,13 +173,16 @@ impl Regions {
     pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Region)) {
         self.split_at(start);
         self.split_at(end);
-        self.map.range_mut(start..end).for_each(|(_, region)| change(region));
-        self.merge_at(end);
-        let mut border = end;
-        while let Some((&at, _)) = self.map.range(start..border).next_back() {
-            self.merge_at(at);
-            border = at;
+        let mut inner = Vec::new();
+        for (at, region) in self.map.range_mut(start..end) {
+            change(region);
+            if *at != start {
+                inner.push(*at);
+            }
         }
+        self.merge_at(end);
+        inner.into_iter().rev().for_each(|at| self.merge_at(at));
+        self.merge_at(start);
     }
 
     /// Changes all regions.
@@ -159,7 +192,7 @@ impl Regions {
 
     /// Moves the start of the region at `start` down to `new_start` (stack growth).
     pub(crate) fn grow_down(&mut self, start: u64, new_start: u64) {
-        if let Some(mut region) = self.map.remove(&start) {
+        if let Some(mut region) = self.remove(start) {
             region.first_index = region.first_index.before(start.saturating_sub(new_start) / PAGE);
             self.insert(new_start, region);
         }
@@ -182,15 +215,53 @@ impl Regions {
 
     /// Returns the bytes of regions inside the range.
     pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
-        self.parts(start, end).iter().map(|(from, to, _)| to.saturating_sub(*from)).sum()
+        self.overlapping(start, end).map(|(from, to, _)| to.saturating_sub(from)).sum()
     }
 
-    /// Returns the bytes of all regions that `wanted` holds for.
+    /// Returns the bytes of all regions that `wanted` holds for. Looks at all of them.
     pub(crate) fn bytes(&self, wanted: impl Fn(&Region) -> bool) -> u64 {
         self.map
             .iter()
             .filter(|(_, region)| wanted(region))
             .map(|(start, region)| region.end.saturating_sub(*start))
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_index::PageIndex;
+    use crate::region::{Options, Provider, Rights};
+    use proptest::prelude::*;
+
+    fn region(end: u64, rights: Rights) -> Region {
+        let (provider, first_index) = (Provider::Anonymous, PageIndex::FIRST);
+        Region { end, rights, rights_max: Rights::all(), options: Options::empty(), provider, first_index }
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_of_bytes_is_that_of_the_regions(steps in prop::collection::vec((0u8..4, 1u64..60, 1u64..12), 1..80)) {
+            let mut regions = Regions::default();
+            for (step, from, pages) in steps {
+                let (start, end) = (from * PAGE, (from + pages) * PAGE);
+                match step {
+                    0 if from % 2 == 0 => regions.discard(start, end),
+                    0 => _ = regions.take(start, end),
+                    1 => regions.change(start, end, |region| region.rights ^= Rights::WRITE),
+                    2 if regions.find(start).is_some_and(|(first, _)| first == start) && !regions.overlaps(start - PAGE, start) => {
+                        regions.grow_down(start, start - PAGE);
+                    }
+                    _ => {
+                        regions.take(start, end);
+                        regions.insert(start, region(end, Rights::READ));
+                    }
+                }
+                prop_assert_eq!(regions.mapped_bytes(), regions.bytes(|_| true));
+                let parts: Vec<_> = regions.parts(start, end).into_iter().map(|(from, to, _)| to - from).collect();
+                prop_assert_eq!(regions.bytes_in(start, end), parts.into_iter().sum::<u64>());
+            }
+        }
     }
 }

@@ -186,7 +186,7 @@ impl State {
 
     fn move_regions(&mut self, moving: &Moving, stop: u64) {
         let target = |address: u64| moving.to.saturating_add(address.saturating_sub(moving.at));
-        self.regions.take(moving.to, target(stop));
+        self.regions.discard(moving.to, target(stop));
         for (start, mut region) in self.regions.take(moving.at, stop) {
             region.end = target(region.end);
             region.options.insert(moving.options);

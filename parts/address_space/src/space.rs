@@ -226,7 +226,7 @@ impl AddressSpace {
 
     /// Returns the bytes of all mappings.
     pub fn mapped_bytes(&self) -> u64 {
-        self.state.lock().regions.bytes(|_| true)
+        self.state.lock().regions.mapped_bytes()
     }
 
     /// Returns all mappings with their starts, in order. A space may have [`REGIONS_MAX`]: for a few, or for pieces, there is
@@ -410,10 +410,14 @@ impl State {
     pub(crate) fn evict_range(&mut self, start: u64, end: u64, withdrawn: &mut Withdrawn) {
         self.tellings.recall(start..end);
         self.evict_huge(start, end, withdrawn);
+        let mut has_pages = false;
         for (from, to) in self.pages.spans(start, end) {
+            has_pages = true;
             self.table.unmap_range(Va(from), Va(to), |at| withdrawn.stale.push(at.0));
         }
-        self.pages.take_range(start, end, &mut withdrawn.graves.pages);
+        if has_pages {
+            self.pages.take_range(start, end, &mut withdrawn.graves.pages);
+        }
     }
 
     /// Puts a page if none is and maps it with the rights of its region.
