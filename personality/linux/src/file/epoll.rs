@@ -233,7 +233,7 @@ impl Epoll {
     /// Tells up to `events_max` events of the first `left` items; answers how many. The items that are left then are to be looked at in
     /// another turn, if there was no event.
     pub fn collect_each(&self, left: &mut usize, events_max: usize, mut tell: impl FnMut(Told)) -> usize {
-        let (mut count, mut looks) = (0, Looks::new());
+        let (mut count, mut looks, mut has_kept) = (0, Looks::new(), false);
         // Those that stay go behind all that were there at first: none is looked at twice.
         while *left > 0 && count < events_max && looks.take() {
             let Some(item) = self.take_first() else {
@@ -247,6 +247,7 @@ impl Epoll {
                 break;
             }
             *left = left.saturating_sub(1);
+            has_kept = seen.is_some_and(|(_, keep)| keep);
             if let Some((event, keep)) = seen {
                 tell(Told { event, item: item.key });
                 count = usize::saturating_add(count, 1);
@@ -255,7 +256,10 @@ impl Epoll {
                 }
             }
         }
-        self.clear_where_empty();
+        // The list is not empty if its last item went back. If another thread took that meanwhile, it is the one to clear.
+        if !has_kept {
+            self.clear_where_empty();
+        }
         count
     }
 

@@ -1,4 +1,11 @@
 //! epoll_create, epoll_ctl, epoll_wait.
+//!
+//! * `epoll_wait` has two forms. The one at once takes up to 16 events through the stack, and only if something is ready
+//!   and the program's memory is there; the other one waits, and takes as many as are asked for.
+//! * Events that the program's memory does not take are given back to the list ([`Epoll::take_back`]).
+//! * A list that holds much is looked through in several turns, between which others run.
+//!
+//! The list itself is [`Epoll`]. Source: epoll_ctl(2), epoll_wait(2).
 
 use super::poll::{Timeout, with_mask};
 use super::{answer, file_of, install, usable_file};
@@ -81,17 +88,35 @@ pub async fn epoll_wait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// Events that a call takes at once at most.
 const AT_ONCE_EVENTS: usize = 16;
+/// Most calls take so many: their room is made without a call of its own.
+const FEW_EVENTS: usize = 4;
 
 /// `epoll_wait` if something is ready and there is room for it.
 pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let holder = file_of(thread, a.int(0)).ok()?;
     let list = list_of(&holder).ok()?;
-    let mut left = list.queued();
+    let left = list.queued();
     let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0)?.min(left).min(AT_ONCE_EVENTS);
-    if count == 0 {
-        return None;
-    }
-    let mut taken = [None; AT_ONCE_EVENTS];
+    let found = match count {
+        0 => None,
+        1..=FEW_EVENTS => take_at_once::<FEW_EVENTS>(thread, list, a.word(1), Queued { left, count }),
+        _ => take_at_once::<AT_ONCE_EVENTS>(thread, list, a.word(1), Queued { left, count }),
+    };
+    found.map(|found| Ok(found as u64))
+}
+
+/// The looks of a call at a list.
+struct Queued {
+    /// Items to look at.
+    left: usize,
+    /// Events to take at most.
+    count: usize,
+}
+
+/// Takes up to `MOST` events, and tells the program of them at `to`; `None`, and nothing is taken, if that does not go at once.
+fn take_at_once<const MOST: usize>(thread: &Thread, list: &Epoll, to: u64, queued: Queued) -> Option<usize> {
+    let Queued { mut left, count } = queued;
+    let mut taken = [None; MOST];
     let mut places = taken.iter_mut();
     // Looking may drop the last use of a file, so no lock is held; the bytes are written all at once.
     let found = list.collect_each(&mut left, count, |told| {
@@ -103,11 +128,11 @@ pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome>
         return None;
     }
     let taken = taken.get(..found)?;
-    let mut bytes = [0; AT_ONCE_EVENTS * EVENT_BYTES];
-    write_events(&mut bytes, taken.iter().flatten());
-    let bytes = bytes.get(..found.saturating_mul(EVENT_BYTES))?;
-    if thread.with_space(|space| space.copy_out_at_once(a.word(1), bytes)) {
-        return Some(Ok(found as u64));
+    let mut bytes = [[0; EVENT_BYTES]; MOST];
+    write_events(bytes.as_flattened_mut(), taken.iter().flatten());
+    let bytes = bytes.get(..found)?.as_flattened();
+    if thread.with_space(|space| space.copy_out_at_once(to, bytes)) {
+        return Some(found);
     }
     taken.iter().flatten().for_each(|told| list.take_back(*told));
     None
