@@ -10,8 +10,10 @@ import argparse, bisect, collections, datetime, json, os, pathlib, re, subproces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = ["scheduling", "interrupt", "idle", "handling"]
-# Lines of the time line that end a span, by kind, and the one that begins the next.
-LINES = [(0, "add(&self.scheduling, cycles)"), (1, "INTERRUPT => add"), (2, "IDLE => add"), (3, "self.span.store(next")]
+# Lines of the time line at which a span of a kind ends; a test of runtime/account holds that they are there.
+ENDS = {0: "SCHEDULING => self.end_choice(", 1: "INTERRUPT => match self.cause", 2: "_ => add(&self.idle"}
+# The line that begins the next span.
+BEGINS = "self.span.store(next"
 
 
 def frames_of(kernel, folder):
@@ -33,14 +35,20 @@ def frames_of(kernel, folder):
 
 
 def marks_of(frames, writes):
+    """Where a span of a kind ends: the first instruction of its branch. Where the next one begins: each store of its number."""
     text = (ROOT / "runtime/account/src/timeline.rs").read_text().splitlines()
-    kinds = {next(at for at, line in enumerate(text, 1) if part in line): kind for kind, part in LINES}
-    for address in writes:
-        for _, place in frames.get(address, []):
+    number_of = lambda part: next(at for at, line in enumerate(text, 1) if part in line)
+    ends, begins = {number_of(part): kind for kind, part in ENDS.items()}, number_of(BEGINS)
+    first = {}
+    for address in sorted(frames):
+        for _, place in frames[address]:
             found = re.search(r"timeline\.rs:(\d+)", place)
-            if found and int(found[1]) in kinds:
-                yield address, kinds[int(found[1])]
-                break
+            line = int(found[1]) if found else 0
+            if line in ends and ends[line] not in first:
+                first[ends[line]] = address
+                yield address, ends[line]
+            elif line == begins and address in writes:
+                yield address, 3
 
 
 def run(arguments, folder):

@@ -489,4 +489,17 @@ mod tests {
         assert_eq!(line.table().cell(parent, resource).get(Column::QueueNsMax), 9);
         assert_eq!(line.table().cell(child, resource).read(), [0; crate::ledger::COLUMNS]);
     }
+
+    #[test]
+    fn the_lines_by_which_a_tool_knows_spans_stand_here_once() {
+        let tool = include_str!("../../../experiments/spans/spans.py");
+        let source = include_str!("timeline.rs");
+        let code = source.split_once("#[cfg(test)]").unwrap().0;
+        let named = tool.lines().filter(|line| line.starts_with("ENDS = ") || line.starts_with("BEGINS = "));
+        let parts: alloc::vec::Vec<&str> = named.flat_map(|line| line.split('"').skip(1).step_by(2)).collect();
+        assert_eq!(parts.len(), 4);
+        for part in parts {
+            assert_eq!(code.matches(part).count(), 1, "{part}");
+        }
+    }
 }
