@@ -39,13 +39,13 @@ def marks_of(frames, writes):
     text = (ROOT / "runtime/account/src/timeline.rs").read_text().splitlines()
     number_of = lambda part: next(at for at, line in enumerate(text, 1) if part in line)
     ends, begins = {number_of(part): kind for kind, part in ENDS.items()}, number_of(BEGINS)
-    first = {}
+    found_ends = set()
     for address in sorted(frames):
         for _, place in frames[address]:
             found = re.search(r"timeline\.rs:(\d+)", place)
             line = int(found[1]) if found else 0
-            if line in ends and ends[line] not in first:
-                first[ends[line]] = address
+            if line in ends and ends[line] not in found_ends:
+                found_ends.add(ends[line])
                 yield address, ends[line]
             elif line == begins and address in writes:
                 yield address, 3

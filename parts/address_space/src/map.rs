@@ -24,7 +24,7 @@ use gyre_object::Page;
 
 /// Huge pages that are split in one piece at most.
 const PIECE_HUGE: usize = 4;
-/// A range up to this size is one piece, whatever lies in it: it has no more pages than a region of a piece may have.
+/// A range up to this size is one piece, whatever lies in it: it has no more pages than a piece may have mappings.
 const SMALL_BYTES: u64 = PIECE_REGIONS as u64 * PAGE;
 
 /// The place of a mapping.

@@ -1,8 +1,8 @@
 //! The map of regions: find, split, merge, gaps. Pure; knows no pages.
 //!
-//! A space may have tens of thousands of regions. So a call of a program looks at those in its range only
-//! ([`Regions::overlapping`], [`Regions::covers`]), and the sum of all bytes is kept ([`Regions::mapped_bytes`]). Sums by
-//! kind ([`Regions::bytes`]) look at all.
+//! A space may have tens of thousands of regions. So a call that names a range looks at the regions there only
+//! ([`Regions::overlapping`], [`Regions::covers`]), and the sum of all bytes is kept ([`Regions::mapped_bytes`]). The search
+//! for a place ([`Regions::gap_below`]) passes all regions above it, and sums by kind ([`Regions::bytes`]) look at all.
 //!
 //! Protocol of use: under the space's lock. [`Regions::take`] or [`Regions::discard`] makes room, [`Regions::insert`] fills
 //! it; neighbours that continue each other become one region. No range has its end before its start.
